@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,7 +57,8 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
             torch treats a size of 0 or 1 in the example as fixed, even if it is listed here: that is an error for a
-            Dim, and a `GuardWarning` for `Dim.AUTO`. torch captures the branches for sizes from 2 on. If a
+            Dim, and a `GuardWarning` for `Dim.AUTO`. The ranges of `Dim.AUTO` and `Dim.DYNAMIC` begin at 2 or more; a
+            `GuardWarning` says so if their ``min`` is smaller. torch captures the branches for sizes from 2 on. If a
             range has 0 or 1, the model runs once more at this size, on the beginning of the example, and the program
             does not take the size if the model's results are others. A `GuardWarning` says which sizes of a range the
             program does not take. An `ExportedProgram` has no model to run: for sizes of 0 and 1 it keeps the branches
@@ -202,6 +204,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
     log = passes.run_common(exported.graph, config)
     warn_of_left(exported.graph.name, passes.precision.find_left(exported.graph))
     artifact = program.from_graph(exported.graph, signature, log)
+    artifact = replace(artifact, switches=passes.choices_when_compiling(config))
     if settled := artifact.scope.settled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
@@ -251,18 +254,21 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
         verify: ``"full"`` checks the header's hash and every weight's checksum; ``"header"`` only the header's hash.
         mmap: keep the file mapped.
         config: the switches; None is ``Config()``. The common passes ran when the program was compiled; the passes of
-            the target run now. `disable`, `pipeline` and `passes` may only name passes of the target.
+            the target run now. `disable`, `pipeline` and `passes` may only name passes of the target; `activations` may
+            only be what the program was compiled with.
 
     Raises:
         ProgramError: the file is missing, damaged, foreign, of another format version, needs more memory than the
             system grants, or changes while it is read. The message begins with the file's name.
-        ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch of common passes.
+        ConfigError: `path` names no file, `mmap` is no bool, unknown `verify`, or a switch that matters only when
+            compiling.
     """
     if isinstance(verify, Config | Mapping):
         raise ConfigError("load: give a Config by keyword: load(path, config=Config(...))")
     config = check_load(verify, mmap, config)
     started = time.perf_counter()
     with reader.opened(path, verify, mapped=mmap) as artifact:
+        _check_activations(artifact, config)
         return Program(artifact, config, borrowed=not mmap, started=started)
 
 
@@ -291,6 +297,17 @@ def check_load(verify: str, mmap: object, config: Config | None) -> Config:
     if not isinstance(mmap, bool):
         raise ConfigError(f"mmap: expected True or False, got {mmap!r}")
     return config
+
+
+def _check_activations(artifact: Artifact, config: Config) -> None:
+    """ConfigError if `config` has another type of activations than the loaded `artifact` was compiled with."""
+    compiled = artifact.switches.get("activations")
+    if config.activations not in (None, compiled):
+        known = f"the program was compiled with {compiled}" if compiled else "the file does not name it"
+        raise ConfigError(
+            f"activations: {config.activations}: the type of values is chosen when compiling, and {known}; compile the "
+            "model anew"
+        )
 
 
 # --- decoders --------------------------------------------------------------------------------------------------------
@@ -377,6 +394,8 @@ def load_decoder(
     with sharing.opened(path, verify, mapped=mmap) as (artifacts, facts):
         if set(artifacts) != set(ENTRIES):
             raise ProgramError(f"expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
+        for artifact in artifacts.values():
+            _check_activations(artifact, config)
         if {name: type(facts.get(name)) for name in FACTS} != dict.fromkeys(FACTS, int):
             raise ProgramError(f"expected whole numbers {', '.join(FACTS)}, got {facts}")
         try:

@@ -277,6 +277,13 @@ class Recipe(Setting):
                 )
             if precision not in PRECISIONS:
                 raise ConfigError(f"{name}: {pattern!r}: {unknown('precision', precision, PRECISIONS)}")
+        chosen = dict[str, str]()
+        for pattern, precision in pairs:
+            if chosen.setdefault(pattern, precision) != precision:
+                raise ConfigError(
+                    f"{name}: {pattern!r} is listed twice, with {chosen[pattern]} and with {precision}; expected one "
+                    "precision for each pattern"
+                )
         return tuple((pattern, precision) for pattern, precision in pairs)
 
 

@@ -318,12 +318,21 @@ class Scope:
         """ShapeError unless these sizes are in their ranges and satisfy all guards."""
         for name, (low, high, _example) in self.symbols.items():
             if not low <= values[name] <= high:
-                raise ShapeError(f"{name} = {values[name]}: compiled for {low} to {high}")
+                raise ShapeError(f"{name} = {values[name]}: compiled for {_write_limits(values[name], low, high)}")
         for guard in self.guards:
             value = evaluate(guard.terms, values)
             if (value == 0 if guard.relation == "==" else value < 0) != guard.holds:
                 here = ", ".join(f"{n} = {v}" for n, v in values.items())
                 raise ShapeError(f"{here}: compiled for sizes with {guard}; compile with an example of such sizes")
+
+
+def _write_limits(size: int, low: int, high: int) -> str:
+    """The range of a symbol, which does not have `size`; says for sizes of 0 and 1 how torch comes to begin at 2."""
+    if high < UNBOUNDED:
+        return f"{low} to {high}"
+    is_small = low == 2 and 0 <= size < low  # the least size that torch takes as dynamic by itself
+    why = "; torch begins there for Dim.AUTO and Dim.DYNAMIC, and torch.export.Dim(..., min=0) begins at 0"
+    return f"sizes from {low} on{why if is_small else ''}"
 
 
 def _whole_number(name: str, value: Any) -> int:

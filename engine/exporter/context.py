@@ -13,7 +13,7 @@ from engine import dtypes
 from engine.exporter import quantised
 from engine.exporter.registry import Refusal
 from engine.exporter.weights import to_numpy
-from engine.graph import Graph, Value
+from engine.graph import Graph, Source, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
 from engine.sizes import Size, same
 
@@ -69,11 +69,11 @@ class CallContext:
     Attributes:
         graph: the graph being built.
         meta: the results of the call in torch: a fake tensor, or a list of them.
-        source: ``file:line`` in the user's model.
+        source: the place of the call in the user's model.
         size: a size in torch -> an int or a formula.
     """
 
-    def __init__(self, graph: Graph, meta: Any, source: str, size: Sizes) -> None:
+    def __init__(self, graph: Graph, meta: Any, source: Source, size: Sizes) -> None:
         self.graph = graph
         self.meta = meta
         self.source = source

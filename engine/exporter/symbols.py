@@ -141,16 +141,15 @@ def _bounded(bound: Any, otherwise: int) -> int:
 
 def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
     """(input, axis) -> the name of the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root. A size
-    that is left to torch, as `Dim.AUTO`, is named by its input and axis: ``x_0``.
+    that is left to torch, as `Dim.AUTO`, is named by its input and axis: ``x_0``. So is each size of a program of
+    torch.export, which does not keep the names of Dims.
 
     Args:
         dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.
         inputs: the program's placeholders for arguments of a call, in order.
     """
-    found = {}
+    found = _name_by_inputs(inputs)
     for node, axis, dim in list_dims(dynamic_shapes, inputs):
-        if isinstance(dim, type(torch.export.Dim.AUTO)):
-            found[node.name, axis] = f"{node.name}_{axis}"
         if not isinstance(dim, torch.export.Dim):
             continue
         root = getattr(dim, "root", dim)  # 2 * half has the name of half
@@ -159,6 +158,29 @@ def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -
         elif root.__name__.isidentifier():
             found[node.name, axis] = root.__name__
     return found
+
+
+def _name_by_inputs(inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
+    """(input, axis) -> the first input and axis whose size is the symbol in its size: ``x_0``.
+
+    A symbol of which all sizes are formulas, such as ``2*s``, has no such name.
+    """
+    sizes_ = [(node, axis, get_expression(node, axis)) for node in inputs for axis in range(_rank(node))]
+    names: dict[sympy.Symbol, str] = {}
+    for node, axis, size in sizes_:
+        if isinstance(size, sympy.Symbol):
+            names.setdefault(size, f"{node.name}_{axis}")
+    found = {}
+    for node, axis, size in sizes_:
+        symbols = size.free_symbols if size is not None else set()
+        if len(symbols) == 1 and (name := names.get(*symbols)):
+            found[node.name, axis] = name
+    return found
+
+
+def _rank(node: Node) -> int:
+    value = node.meta.get("val")
+    return value.dim() if isinstance(value, torch.Tensor) else 0
 
 
 def get_expression(node: Node, axis: int) -> Any:

@@ -22,7 +22,7 @@ from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
 from engine.exporter.weights import to_numpy
-from engine.graph import Graph, Origin, Value
+from engine.graph import Graph, Origin, Source, Value
 from engine.graph import Node as GraphNode
 
 _ASSERT = overload("_assert_scalar")
@@ -118,7 +118,7 @@ class Walk:
                     raise Refusal("it reads a number that is no size")
                 self.refused[node] = ""
                 return self._stand_in(meta)
-            context = CallContext(self.graph, meta, source, self.symbols.size)
+            context = CallContext(self.graph, meta, Source(source, module_of(node)), self.symbols.size)
             return self.with_origin(node, self._translate(handler, node.target, args, kwargs, context))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
@@ -162,7 +162,7 @@ class Walk:
         result = handler.translate(context, **bind(handler, args, kwargs))
         self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
-            self._note_settled(target, context.source)
+            self._note_settled(target, context.source.line)
         if self.find_obstacle is not None:
             obstacles = list(map(self.find_obstacle, self.graph.nodes[nodes:]))
             if found := next(filter(None, obstacles), None):
@@ -175,7 +175,7 @@ class Walk:
             for one, its_meta in zip(result, meta, strict=True):
                 self._check(target, one, context, its_meta)
         elif isinstance(result, Value) and result.type.plain != (expected := tensor_type(meta, self.symbols.size)):
-            where = f" ({context.source})" if context.source else ""
+            where = f" ({context.source.line})" if context.source.line else ""
             raise InternalError(f"{target} was translated to {result.type}, but in torch it is {expected}{where}")
 
     def _stand_in(self, meta: Any) -> Translated:

@@ -16,10 +16,11 @@ from engine.graph.forms import (
     roots,
 )
 from engine.graph.ir import Graph, Node, Value, can_cut, can_join, can_reshape
-from engine.graph.origin import Origin
+from engine.graph.origin import NOWHERE, Origin, Source, join_sources
 from engine.graph.views import VIEWS, find_constant, stem_of
 
 __all__ = [
+    "NOWHERE",
     "VIEWS",
     "Cast",
     "Decoded",
@@ -31,6 +32,7 @@ __all__ = [
     "Origin",
     "Permuted",
     "Reshaped",
+    "Source",
     "Value",
     "View",
     "can_cut",
@@ -40,6 +42,7 @@ __all__ = [
     "find_constant",
     "identity",
     "is_decoded",
+    "join_sources",
     "joined_sizes",
     "roots",
     "stem_of",

@@ -15,7 +15,7 @@ from engine import dtypes, sizes
 from engine.encodings import Encoding
 from engine.graph import origin as origins
 from engine.graph.forms import Component, Cut, Decoded, Encoded, Form, Joined, Permuted, Reshaped, permuted
-from engine.graph.origin import Origin
+from engine.graph.origin import NOWHERE, Origin, Source
 from engine.ops import TABLE, Op, TensorType
 
 
@@ -126,12 +126,13 @@ class Node:
     Attributes:
         op: the declaration.
         outputs: the values that it computes.
-        source: ``file:line`` in the user's model, or "".
+        source: the call of the user's model whose work it does. A fused node has that of the node that does most of the
+            work, such as the product.
     """
 
     __slots__ = ("_attributes", "_inputs", "op", "outputs", "source")
 
-    def __init__(self, op: Op, inputs: Sequence[Value | None], attributes: dict[str, Any], source: str) -> None:
+    def __init__(self, op: Op, inputs: Sequence[Value | None], attributes: dict[str, Any], source: Source) -> None:
         self.op = op
         self._inputs = tuple(inputs)
         self._attributes = attributes
@@ -378,7 +379,7 @@ class Graph:
         inputs: Sequence[Value | None] | Mapping[str, Value | None],
         *,
         before: Node | None = None,
-        source: str = "",
+        source: Source = NOWHERE,
         name: str = "",
         **attributes: Any,
     ) -> Value:
@@ -388,7 +389,7 @@ class Graph:
             op: a name of the op table.
             inputs: all in declared order, None for absent ones; or by their declared names, absent ones omitted.
             before: the node before which the new one is inserted; None: at the end.
-            source: ``file:line`` in the user's model.
+            source: that of the node whose work it does.
             name: stem of the outputs' names; "" means the op's name.
             attributes: those that differ from their defaults.
 
@@ -416,6 +417,7 @@ class Graph:
         inputs: Mapping[str, Value | None] | None = None,
         *,
         before: Node | None = None,
+        source: Source | None = None,
         **attributes: Any,
     ) -> Value:
         """Emit `node` once more with some inputs and attributes changed; return the new node's first output.
@@ -427,6 +429,7 @@ class Graph:
             node: gives the op, the source, and all inputs and attributes that do not change.
             inputs: those that change, by their declared names; None for one that becomes absent.
             before: the node before which the new one is inserted; None: before `node`.
+            source: None: that of `node`.
             attributes: those that change.
 
         Raises:
@@ -436,9 +439,8 @@ class Graph:
         operands = list(node.inputs)
         for name, value in (inputs or {}).items():
             operands[node.op.single_position(name)] = value
-        return self.emit(
-            node.op.name, operands, before=before or node, source=node.source, **(node.attributes | attributes)
-        )
+        source, attributes = source or node.source, node.attributes | attributes
+        return self.emit(node.op.name, operands, before=before or node, source=source, **attributes)
 
     # --- reading -----------------------------------------------------------------------------------------------
 

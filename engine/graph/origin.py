@@ -28,6 +28,27 @@ class Step(NamedTuple):
 Steps = tuple[Step, ...]
 
 
+class Source(NamedTuple):
+    """The place in the user's model of the call whose work a node does.
+
+    Attributes:
+        line: ``file:line``, or "" where it is not known.
+        module: the module that makes the call, as of `Origin`.
+    """
+
+    line: str = ""
+    module: str = ""
+
+
+NOWHERE = Source()
+"""The source of nodes that do the work of no call of the model."""
+
+
+def join_sources(sources: Sequence[Source]) -> Source:
+    """The source of a node that does the work of several nodes alike: the first line, and the module of all of them."""
+    return Source(sources[0].line, common_module([source.module for source in sources]))
+
+
 @dataclass(frozen=True, eq=False)
 class Origin:
     """An exported value, and the view of it that a value of the graph equals.

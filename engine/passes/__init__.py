@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
@@ -174,12 +174,30 @@ def common_switches(config: Config) -> list[tuple[str, str]]:
     return found + [("passes", path) for path in config.passes if own.load(path).target is None]
 
 
+def choices_when_compiling(config: Config) -> dict[str, Any]:
+    """The fields of `config` that shape a program before the stage of its target, without those that have no effect.
+
+    Own passes and a pipeline are left out: the log of a program lists the passes that ran.
+    """
+    found = {name: getattr(config, name) for name in ("precision", "recipe", "activations", "states")}
+    found["disable"] = tuple(name for field, name in common_switches(config) if field == "disable")
+    return {name: value for name, value in found.items() if value not in (None, ())}
+
+
 def without_common(config: Config) -> Config:
     """`config` for loading a program that was compiled with it: only the target's stage has yet to run."""
     paths = {own.load(path).name: path for path in (*config.passes, *(config.pipeline or ())) if is_path(path)}
     late = tuple(paths.get(one.name, one.name) for one in stages(config)[1])
     return replace(
-        config, passes=(), disable=(), pipeline=late, fallback=None, precision=None, recipe=None, states=None
+        config,
+        passes=(),
+        disable=(),
+        pipeline=late,
+        fallback=None,
+        precision=None,
+        recipe=None,
+        activations=None,
+        states=None,
     )
 
 

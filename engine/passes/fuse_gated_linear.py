@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.graph import Graph, Node, Value, can_join
+from engine.graph import Graph, Node, Value, can_join, join_sources
 from engine.ops import TensorType
 from engine.passes.base import Pass
 from engine.passes.fuse_epilogue import ACTIVATIONS
@@ -53,7 +53,7 @@ def _pair(activation: str) -> Any:
             "gated_linear",
             inputs,
             before=root,
-            source=gate.source,
+            source=join_sources([gate.source, up.source]),
             transpose_weight=transposed,
             activation=activation,
             compute=gate.attributes["compute"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from engine.graph import Graph, Node, can_join
+from engine.graph import Graph, Node, can_join, join_sources
 from engine.passes.base import Pass
 
 
@@ -35,7 +35,9 @@ def _merge(graph: Graph, nodes: list[Node]) -> None:
     weight = graph.joined([n.operand("weight") for n in nodes], _rows(first))
     biases = [n["bias"] for n in nodes]  # all of them or none: the key says so
     bias = graph.joined([b for b in biases if b is not None], 0) if biases[0] is not None else None
-    merged = graph.emit_again(first, {"weight": weight, "bias": bias})
+    merged = graph.emit_again(
+        first, {"weight": weight, "bias": bias}, source=join_sources([node.source for node in nodes])
+    )
     axis, start = len(merged.shape) - 1, 0
     for node in nodes:
         stop = start + node.output.shape[-1]

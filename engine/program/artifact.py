@@ -29,7 +29,11 @@ from engine.program.versions import FORMAT, VERSION
 
 
 class Instruction(NamedTuple):
-    """One op applied to values, which are positions in `Artifact.types`."""
+    """One op applied to values, which are positions in `Artifact.types`.
+
+    `source` is ``file:line`` and `module` the path of the module of the call whose work it does, "" where that is not
+    known. Of an op that passes have fused, that is the call that does most of the work, such as the product.
+    """
 
     op: str
     inputs: tuple[int | None, ...]
@@ -236,6 +240,8 @@ class Artifact:
         origins: value -> origin, for each value that equals an exported value.
         components: encoded constant, which is not among `constants` -> the constant of each of its components, by name.
         lowered: the target whose own passes have been applied; "" for none.
+        switches: the fields of the Config that had an effect before the passes of the target, as `engine.passes` lists
+            them; empty if not known, as in files of earlier engines.
     """
 
     name: str
@@ -252,6 +258,7 @@ class Artifact:
     origins: origins.Origins = field(default_factory=dict)
     lowered: str = ""
     components: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    switches: Mapping[str, Any] = field(default_factory=dict)
 
     def stored(self, value: int) -> np.ndarray | Stored:
         """A constant: its elements, or its components if it is encoded. KeyError for every other value."""
@@ -402,10 +409,16 @@ class Artifact:
         return hashlib.sha256(_canonical([self.structure_digest, self.checksums])).hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """The header, sources, log, origins and names of parameters: the contents of a file except the weights."""
-        named: dict[str, Any] = {"origins": origins.encode(self.origins)} if self.origins else {}
+        """The contents of a file except the weights: header, sources, log, origins, names of parameters, switches."""
+        named: dict[str, Any] = {}
+        if self.origins:
+            modules = [i.module for i in self.instructions]
+            derived = [i.module for i in with_modules(self.instructions, self.origins)]
+            named["origins"] = origins.encode(self.origins, None if modules == derived else modules)
         if self.signature.parameters:
             named["parameters"] = list(self.signature.parameters)
+        if self.switches:
+            named["switches"] = dict(self.switches)
         return self.header() | {
             "sources": [i.source for i in self.instructions],
             "passes": [list(p) for p in self.passes],
@@ -444,16 +457,21 @@ def _canonical(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
 
-def with_modules(instructions: Sequence[Instruction], traced: origins.Origins) -> tuple[Instruction, ...]:
-    """The instructions, each with its module: that of its first result with an origin, or otherwise the innermost
-    module that contains the modules of all readers of its results.
+def with_modules(
+    instructions: Sequence[Instruction], traced: origins.Origins, modules: Sequence[str | None] | None = None
+) -> tuple[Instruction, ...]:
+    """The instructions, each with its module: that in `modules`; if it is None there, that of its first result with an
+    origin, or otherwise the innermost module that contains the modules of all readers of its results.
+
+    Without `modules`, as in files of earlier engines, none is known.
     """
+    modules = [None] * len(instructions) if modules is None else modules
     readers: dict[int, list[str]] = {}
     placed: list[Instruction] = []
-    for instruction in reversed(instructions):
+    for instruction, known in zip(reversed(instructions), reversed(modules), strict=True):
         named = [traced[v].module for v in instruction.outputs if v in traced]
         read = [module for v in instruction.outputs for module in readers.get(v, ())]
-        module = named[0] if named else common_module(read)
+        module = known if known is not None else named[0] if named else common_module(read)
         for value in instruction.inputs:
             if value is not None:
                 readers.setdefault(value, []).append(module)

@@ -85,7 +85,10 @@ def convert_errors(path: object) -> Iterator[None]:
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
-    """Write tensors and header. A file at `path` is always complete: it is written beside it and renamed."""
+    """Write tensors and header. A file at `path` is always complete: it is written beside it and renamed.
+
+    The bytes of the file follow from `tensors` and `header` alone.
+    """
     dense = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in tensors.items()}
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
     if not path.name or not path.parent.is_dir():
@@ -100,6 +103,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
         temporary.touch()
         mode = stat.S_IMODE(temporary.stat().st_mode)  # according to the process's umask; safetensors sets 0600
         safetensors.numpy.save_file(dense, temporary, metadata)
+        _sort_metadata(temporary)
         temporary.chmod(mode)
         temporary.replace(path)
     except OSError as e:
@@ -108,6 +112,17 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
         raise ProgramError(f"{path}: cannot be written: {e}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Sort the entries of the metadata in the file at `path`, which safetensors writes in another order each time."""
+    with path.open("rb", buffering=0) as file:
+        index, start = _read_index(file, path.stat().st_size)
+    index["__metadata__"] = dict(sorted(index["__metadata__"].items()))
+    text = json.dumps(index, separators=(",", ":"), ensure_ascii=False).encode()
+    with path.open("r+b") as file:
+        file.seek(8)
+        file.write(text.ljust(start - 8))  # as many bytes as before: the order changes, and spaces fill up to `start`
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

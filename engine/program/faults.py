@@ -11,6 +11,8 @@ import stat
 EXPECTED = "expected a file that the save method of a program or a decoder wrote"
 """What every message about a foreign file ends with."""
 
+_LEAST_BYTES = 8  # the length of the header; the first bytes of one can be letters
+
 # First bytes of a file -> what it is.
 _KINDS = {
     b"PK\x03\x04": "a zip archive, such as torch.save and torch.export.save write",
@@ -63,6 +65,9 @@ def describe_foreign(start: bytes, size: int) -> str:
     kind = next((kind for magic, kind in _KINDS.items() if start.startswith(magic)), None)
     if not size:
         kind = "an empty file"
+    elif size < _LEAST_BYTES:
+        count = "1 byte" if size == 1 else f"{size} bytes"
+        kind = f"a file of {count}, too short for the header of a safetensors file"
     elif kind is None and _is_text(start):
         kind = "a text file"
     if kind is None:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine import sizes
-from engine.graph import Form, Graph, Node, Value, identity
-from engine.graph.origin import Origin
+from engine.graph import NOWHERE, Form, Graph, Node, Origin, Source, Value, identity
 from engine.ops import TABLE
 from engine.program.artifact import Artifact, Constants, Instruction, Signature, Slot, with_modules
 
@@ -47,7 +46,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
             tuple(None if v is None else number(v) for v in node.inputs),
             dict(node.attributes),
             tuple(number(v) for v in node.outputs),
-            shorten_source(node.source),
+            shorten_source(node.source.line),
         )
         for node in graph.nodes
     )
@@ -66,7 +65,7 @@ def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int]
         tuple(v.name for v in distinct),
         inputs,
         outputs,
-        with_modules(instructions, traced),
+        with_modules(instructions, traced, [None if n.source == NOWHERE else n.source.module for n in graph.nodes]),
         Constants(constants),
         signature,
         passes,
@@ -112,7 +111,8 @@ def to_graph(artifact: Artifact) -> Graph:
     graph.inputs = [value(number) for number in artifact.inputs]
     for i in artifact.instructions:
         attributes = {name: own(attribute) for name, attribute in i.attributes.items()}
-        node = Node(TABLE[i.op], [None if v is None else value(v) for v in i.inputs], attributes, i.source)
+        operands = [None if v is None else value(v) for v in i.inputs]
+        node = Node(TABLE[i.op], operands, attributes, Source(i.source, i.module))
         node.outputs = [value(number, node) for number in i.outputs]
         graph.nodes.append(node)
     graph.outputs = [value(number) for number in artifact.outputs]

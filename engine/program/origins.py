@@ -19,11 +19,12 @@ Attributes = Callable[[Op, Any, sizes.Scope], dict[str, Any]]
 """Reads the attributes of an op from their JSON form; ValueError for what the op does not have."""
 
 
-def encode(origins: Origins) -> dict[str, Any]:
-    """`origins` as JSON-able values.
+def encode(origins: Origins, of_instructions: Sequence[str] | None = None) -> dict[str, Any]:
+    """`origins`, and the module of each instruction where these do not follow from them, as JSON-able values.
 
     Returns a dict with ``modules``, ``sources``, ``views`` (each a list without repetition) and ``values``: for each
-    value with an origin ``[value, name, module, source, view]``, the last three as positions in these lists.
+    value with an origin ``[value, name, module, source, view]``, the last three as positions in these lists; and
+    with `of_instructions`, ``instructions``: the position of the module of each instruction.
     """
     modules: dict[str, int] = {}
     sources: dict[str, int] = {}
@@ -38,7 +39,23 @@ def encode(origins: Origins) -> dict[str, Any]:
         module = modules.setdefault(origin.module, len(modules))
         source = sources.setdefault(origin.source, len(sources))
         values.append([value, origin.value, module, source, number])
-    return {"modules": list(modules), "sources": list(sources), "views": views, "values": values}
+    positions = [modules.setdefault(module, len(modules)) for module in of_instructions or ()]
+    found = {"modules": list(modules), "sources": list(sources), "views": views, "values": values}
+    return found if of_instructions is None else found | {"instructions": positions}
+
+
+def decode_modules(data: Mapping[str, Any], count: int) -> list[str] | None:
+    """The modules of `count` instructions that `encode` wrote; None if they follow from the origins.
+
+    Raises:
+        ValueError, LookupError, TypeError: `data` is malformed.
+    """
+    if "instructions" not in data:
+        return None
+    modules = [_text(text) for text in data["modules"]]
+    if len(data["instructions"]) != count:
+        raise ValueError(f"not the modules of {count} instructions")
+    return [_item(modules, position) for position in data["instructions"]]
 
 
 def decode(data: Mapping[str, Any], count: int, scope: sizes.Scope, attributes: Attributes) -> dict[int, Origin]:

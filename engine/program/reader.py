@@ -135,15 +135,27 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
             _size(int(value)): {str(name): _size(part) for name, part in parts.items()}
             for value, parts in header["components"].items()
         },
+        switches=_switches(header.get("switches", {})),
     )
     _check(artifact)
-    return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins))
+    modules = origins.decode_modules(header.get("origins", {}), len(artifact.instructions))
+    return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins, modules))
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"not a name: {value!r}")
     return value
+
+
+def _switches(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The switches with which a program was compiled, from their JSON form. Nothing but their text is checked."""
+    found: dict[str, Any] = {name: _name(data[name]) for name in ("precision", "activations", "states") if name in data}
+    if "disable" in data:
+        found["disable"] = tuple(map(_name, data["disable"]))
+    if "recipe" in data:
+        found["recipe"] = tuple((_name(pattern), _name(precision)) for pattern, precision in data["recipe"])
+    return found
 
 
 def _type(dtype: str, shape: Any, text: str | None = None, *, scope: sizes.Scope) -> TensorType:

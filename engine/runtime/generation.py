@@ -82,12 +82,21 @@ def _token_ids(values: Any, vocabulary: int, *, or_one: bool = False) -> np.ndar
 
 
 def to_int64(values: Any) -> np.ndarray | None:
-    """A copy of `values` as int64; None if they are no whole numbers. Floats are not rounded."""
+    """A copy of `values` as int64; None if they are no whole numbers. Floats are not rounded; a bool is no number."""
+    if _has_bool(values):
+        return None
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths
         return None
     return array.astype(np.int64) if array.dtype.kind in "iu" else None
+
+
+def _has_bool(values: Any) -> bool:
+    """True if one of `values` is a bool, which NumPy makes a number of if another one is a number."""
+    if isinstance(values, list | tuple):
+        return any(map(_has_bool, values))
+    return isinstance(values, bool) or str(getattr(values, "dtype", "")).endswith("bool")
 
 
 class Texts:

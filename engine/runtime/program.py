@@ -177,6 +177,7 @@ class Program(CompiledModel[Specialised]):
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
             config=self.config,
+            compiled=self.artifact.switches,
             digest=self.artifact.structure_digest,
             run_digest=chosen.run_digest,
         )

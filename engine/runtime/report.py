@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 from engine import targets
@@ -83,7 +84,9 @@ class Report:
         passes: (pass, changes) in the order they ran; a pass of the user's own is ``name@version``, by the hash of its
             file.
         kernels: (kernel, launches), most used first.
-        switches: the configuration in force; `activations` is None where it is what the target chooses by itself.
+        switches: the configuration in force; `activations` is None where it is what the target chooses by itself. Of a
+            loaded program, what its file says of compiling is among them: `precision`, `recipe`, `activations`,
+            `states`, and the common passes in `disable`.
         digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
         run_digest: of structure, kernels, threads and memory plan.
         reference_operations: (operation, launches) of `reference_launches`, most first: an op and the element types
@@ -220,11 +223,14 @@ def build_report(
     export_seconds: float | None,
     compile_seconds: float,
     config: Config,
+    compiled: Mapping[str, Any] = MappingProxyType({}),
     digest: str,
     run_digest: str,
     segments: tuple[tuple[str, int, str], ...] = (),
 ) -> Report:
     """The report of a program that consists of `parts`; the other arguments are fields of `Report`.
+
+    `compiled` has the switches with which a program was compiled, as `Artifact.switches`.
 
     Numbers are summed. Parts that passes ran on list the same passes, and perhaps entries that only some of them have,
     such as ``weights=quantised``. Of kernels, or operations, with equally many
@@ -245,7 +251,7 @@ def build_report(
         compile_seconds=compile_seconds,
         passes=_sum_passes([part.passes for part in parts]),
         kernels=tuple(kernels.most_common()),
-        switches=_list_switches(config),
+        switches=_list_switches(config, compiled),
         digest=digest,
         run_digest=run_digest,
         segments=segments,
@@ -253,14 +259,14 @@ def build_report(
     )
 
 
-def _list_switches(config: Config) -> dict[str, Any]:
-    """The fields of `config` as JSON-able values.
+def _list_switches(config: Config, compiled: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `config`, and what a program was `compiled` with, as JSON-able values.
 
-    What the target has chosen counts as not given, as it does in the Config of a loaded program: a file does not say
-    which type its program was compiled for.
+    A type of activations that the target chooses by itself counts as not given.
     """
-    switches = config.to_dict()
-    if config.activations == targets.get(config.target).activations:
+    disabled = tuple(name for name in compiled.get("disable", ()) if name not in config.disable)
+    switches = {**config.to_dict(), **compiled, "disable": (*disabled, *config.disable)}
+    if switches["activations"] == targets.get(config.target).activations:
         switches["activations"] = None
     return switches
 
@@ -295,9 +301,11 @@ class NodeProfile:
         roof_share: how much of the roof that binds it one core reaches while it works on it, counted by what is
             executed; None where that is unknown.
         bound: "compute" or "memory".
-        module: the path of the module of the user's model that computes it; "" where that is not known. For several
-            calls, each path once, with commas; likewise `source` and `kernel`, where `` x2`` follows a call that
-            is made twice.
+        module: the path of the module of the user's model that computes it; "" where that is not known. Of a fused
+            launch, `module` and `source` are those of the call that does most of the work, such as the product; of
+            merged products, the module that contains all of them, and the line of the first. For several calls of
+            torch, each path once, with commas; likewise `source` and `kernel`, where `` x2`` follows a call that is
+            made twice.
         is_reference: True for a reference kernel, which defines results and is slow.
         launches: how many launches or calls it is; more than 1 only where torch runs them.
     """

@@ -129,20 +129,20 @@ def split_list(option: str, text: str) -> list[str]:
     return values
 
 
-def read_counts(option: str, text: str) -> list[int]:
-    """Whole numbers of at least 1 that commas separate, each once.
+def read_counts(option: str, text: str, least: int = 1) -> list[int]:
+    """Whole numbers of at least `least` that commas separate, each once.
 
     Raises:
         UsageError: anything else.
     """
     values = split_list(option, text)
-    if not all(re.fullmatch("[0-9]{1,18}", value) and int(value) > 0 for value in values):
-        raise UsageError(f"{option} {text!r}: expected whole numbers of at least 1, separated by commas")
+    if not all(re.fullmatch("[0-9]{1,18}", value) and int(value) >= least for value in values):
+        raise UsageError(f"{option} {text!r}: expected whole numbers of at least {least}, separated by commas")
     return [int(value) for value in values]
 
 
 def read_sizes(texts: Sequence[str] | None) -> dict[str, list[int]]:
-    """Size -> values, of the texts of ``--size``.
+    """Size -> values, of the texts of ``--size``. Whether a model takes a value, such as 0, is left to the model.
 
     Raises:
         UsageError: text that is not ``name=N[,N...]``, or a name that is given twice.
@@ -154,7 +154,7 @@ def read_sizes(texts: Sequence[str] | None) -> dict[str, list[int]]:
             raise UsageError(f"--size {text!r}: expected NAME=N[,N...], such as sequence=16,128,512")
         if name in found:
             raise UsageError(f"--size {text!r}: {name} is given twice; give it once, such as {name}=16,128")
-        found[name] = read_counts(f"--size {name}", values)
+        found[name] = read_counts(f"--size {name}", values, least=0)
     return found
 
 

@@ -336,6 +336,8 @@ def test_texts_of_gpt2_end_where_those_of_transformers_do():
         ({"eos_token_id": 50}, r"eos_token_id: expected one or several token ids from 0 to 49, or None, got 50"),
         ({"eos_token_id": -1}, r"eos_token_id: .* got -1"),
         ({"eos_token_id": []}, r"eos_token_id: .* got \[\]"),
+        ({"eos_token_id": [1, True]}, r"eos_token_id: .* got \[1, True\]"),
+        ({"stop": [[3, np.True_]]}, r"stop: expected a list of sequences of token ids"),
         ({"eos_token_id": [1, 2.5]}, r"eos_token_id: .* got \[1, 2\.5\]"),
         ({"eos_token_id": "</s>"}, r"eos_token_id: .* got '</s>'"),
         ({"stop": "\n\n"}, r"stop: .* got '\\n\\n'; encode texts with the tokenizer of the model"),
@@ -499,6 +501,8 @@ def test_a_stream_is_checked_when_it_is_made(decoder):
         decoder.stream(PROMPTS[:1])
     with pytest.raises(ShapeError, match="max_new_tokens may be at most 21"):
         decoder.stream(PROMPTS, 22)
+    with pytest.raises(ShapeError, match=r"lengths: expected 3 whole numbers from 1 to 4, got \(4, True, 1\)"):
+        decoder.generate(PROMPTS, 3, lengths=(4, True, 1))
     with pytest.raises(ShapeError, match=r"lengths: expected 3 whole numbers from 1 to 4, got \[5, 1, 1\]"):
         decoder.stream(PROMPTS, 2, [5, 1, 1])
     with pytest.raises(ShapeError, match="state: expected one of"):

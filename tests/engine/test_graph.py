@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.graph import Graph, Node, Value, verify
+from engine.graph import Graph, Node, Source, Value, verify
 from engine.ops import TABLE, Op, TensorType
 from engine.passes.pattern import Rule, Var, apply, call
 from tests.graphs import ops
@@ -19,7 +19,7 @@ def start(*shapes: tuple[int, ...]) -> Graph:
 
 def product(g: Graph) -> Node:
     """The node of a [2, 3] by [3, 5] matmul of the first two inputs."""
-    value = g.emit("matmul", g.inputs[:2], source="model.py:7")
+    value = g.emit("matmul", g.inputs[:2], source=Source("model.py:7"))
     g.outputs = [value]
     assert value.node is not None
     return value.node
@@ -104,12 +104,13 @@ def test_variadic_inputs_are_given_by_position():
 def test_a_node_emitted_again_differs_in_what_is_given_alone():
     g = start((2, 3), (5, 3), (5,))
     x, weight, bias = g.inputs
-    old = g.emit("linear", {"x": x, "weight": weight, "bias": bias}, source="model.py:7", activation="relu").node
+    source = Source("model.py:7", "body")
+    old = g.emit("linear", {"x": x, "weight": weight, "bias": bias}, source=source, activation="relu").node
     g.emit("neg", [x])
     new = g.emit_again(old, {"bias": None}, alpha=2.0).node
     assert new.inputs == (x, weight, None, None)
     assert new.attributes == {"transpose_weight": True, "activation": "relu", "alpha": 2.0, "compute": "element"}
-    assert new.source == "model.py:7"
+    assert new.source == source
     assert (old.inputs, old.attributes["alpha"]) == ((x, weight, bias, None), 1.0)
     assert [new, old] == g.nodes[:2]
 

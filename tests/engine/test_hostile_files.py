@@ -240,6 +240,8 @@ FOREIGN = {
     "text with letters of several bytes": ("Gewichte für später, größer als zuvor.\n".encode(), "it is a text file"),
     "JSON": (b'{"a": [{"b": 1}]}', "it is a text file"),
     "an empty file": (b"", "it is an empty file"),
+    "the first byte of a program": (b"h", "it is a file of 1 byte, too short for the header of a safetensors file"),
+    "a short file": (b"short", "it is a file of 5 bytes, too short for the header of a safetensors file"),
     "a zip archive": (b"PK\x03\x04" + bytes(60), "it is a zip archive, such as torch.save and torch.export.save write"),
     "a pickle": (pickle.dumps({"weight": 1}), "it is a pickle"),
     "a large GGUF": (b"GGUF\x03\0\0\0" + bytes(60), "it is a GGUF file, which holds weights and no program"),

@@ -59,13 +59,6 @@ def described(path):
         return json.loads(header), {name: read().tobytes() for name, read in tensors.items()}
 
 
-def contents(path):
-    """The parts of a file. safetensors writes the two entries of its metadata in any order."""
-    raw = path.read_bytes()
-    start = 8 + int.from_bytes(raw[:8], "little")
-    return json.loads(raw[8:start]), raw[start:]
-
-
 def in_process(code, *arguments):
     """Run `code` in a process of its own; its first lines import engine and NumPy and define paths."""
     prelude = "import mmap, os, sys\nfrom pathlib import Path\nimport numpy as np\nimport engine\n"
@@ -258,7 +251,7 @@ def test_a_decoder_does_not_need_its_file_after_loading(tmp_path):
     done = in_process(code, path, tmp_path / "again.engine")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(expected.tolist())
-    assert contents(tmp_path / "again.engine") == contents(tmp_path / "whole.engine")
+    assert (tmp_path / "again.engine").read_bytes() == (tmp_path / "whole.engine").read_bytes()
 
 
 def test_weights_of_a_loaded_program_are_not_those_of_the_compiled_one_only_their_bits_are(compiled, tmp_path):
@@ -480,3 +473,17 @@ def test_a_pipe_is_refused_at_once(tmp_path):
     for mmap in (False, True):
         with pytest.raises(ProgramError, match="not a regular file: it is a pipe; expected a file that "):
             engine.load(tmp_path / "pipe", mmap=mmap)
+
+
+def test_a_type_of_activations_that_a_program_was_not_compiled_with_is_refused_when_loading(compiled, tmp_path):
+    path = tmp_path / "p.engine"
+    compiled.save(path)
+    message = "^activations: model: the type of values is chosen when compiling, and the program was compiled with fl"
+    with pytest.raises(ConfigError, match=message):
+        engine.load(path, config=engine.Config(activations="model"))
+    assert engine.load(path, config=compiled.config).config.activations == "float32"
+    earlier = golden.file("program", golden.VERSIONS[0])
+    with pytest.raises(ConfigError, match="chosen when compiling, and the file does not name it"):
+        engine.load(earlier, config=engine.Config(activations="float32"))
+    with pytest.raises(ConfigError, match="chosen when compiling, and the file does not name it"):
+        engine.load_decoder(DECODER, config=engine.Config(activations="float32"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +103,63 @@ def test_a_merged_product_is_in_the_module_that_contains_its_parts():
     assert merged.module == "body.0"
 
 
+class Up(nn.Module):
+    """A product whose activation another module applies."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(16, 8))
+
+    def forward(self, x):
+        return x @ self.weight.t()  # the line of the product
+
+
+class Clip(nn.Module):
+    """An activation."""
+
+    def forward(self, x):
+        return torch.relu(x)
+
+
+class Pair(nn.Module):
+    """Two products of one value, which are merged, and one with an epilogue."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.clip = Up(), Clip()
+        self.gates = nn.ModuleDict({"left": nn.Linear(16, 8), "right": nn.Linear(16, 8)})
+
+    def forward(self, x):
+        y = self.clip(self.up(x))
+        return self.gates["left"](y).softmax(-1) + self.gates["right"](y)
+
+
+def test_a_fused_launch_has_module_and_line_of_its_product(tmp_path):
+    model = nn.Sequential(Pair()).eval()
+    lines = enumerate(Path(__file__).read_text().splitlines(), 1)
+    number = next(number for number, text in lines if text.endswith("# the line of the product"))
+    line = f"engine/test_provenance.py:{number}"
+    compiled = engine.compile(model, (torch.randn(4, 8),))
+    compiled.save(tmp_path / "p")
+    for program in (compiled, engine.load(tmp_path / "p")):
+        fused, merged = (i for i in program.lowered.instructions if i.op == "linear")
+        assert fused.attributes["activation"] == "relu"
+        assert (fused.source, fused.module) == (line, "0.up")
+        assert merged.module == "0.gates", "the module that contains both products"
+        x = torch.randn(4, 8)
+        for found in (program.profile(x, runs=1, roofs=False), program.trace(x)):
+            assert (line, "0.up") in {(node.source, node.module) for node in found.nodes if node.op == "linear"}
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_file_without_modules_of_instructions_has_those_of_its_values(tmp_path):
+    """As earlier engines wrote it: a fused launch is then in the module of its last call."""
+    program = engine.compile(nn.Sequential(Pair()).eval(), (torch.randn(4, 8),))
+    saved_with(program, tmp_path / "p", lambda header: header["origins"].pop("instructions"))
+    fused = next(i for i in engine.load(tmp_path / "p").artifact.instructions if i.op == "linear")
+    assert fused.module == "0.clip"
+
+
 def test_the_entries_of_a_decoder_keep_their_origins(tmp_path):
     decoder = engine.compile_decoder(golden.set_weights(golden.Tied()), golden.MAX_LENGTH)
     decoder.save(tmp_path / "d")
@@ -131,6 +189,8 @@ HOSTILE = {
         "not of kind shape",
     ),
     "a shape of many axes": (lambda o, h: o["views"].append([["reshape", {"shape": [1] * 9}]]), "9 elements, over 8"),
+    "modules of fewer instructions": (lambda o, h: o["instructions"].pop(), "not the modules of"),
+    "an instruction in a module that there is not": (lambda o, h: o["instructions"].__setitem__(0, 99), "not one of"),
     "a long chain": (lambda o, h: o["views"].append([["reshape", {"shape": [1]}]] * 17), "up to 16 views"),
     "a formula of another size": (
         lambda o, h: o["views"].append([["reshape", {"shape": [{"size": [[["evil"], 1]]}]}]]),

@@ -123,3 +123,22 @@ def test_the_report_lists_a_type_of_activations_that_the_target_does_not_choose(
     program = engine.compile(nn.Linear(4, 4).eval(), (torch.ones(2, 4),), config)
     assert program.report().switches["activations"] == "model"
     assert "activations=model" in str(program.report())
+
+
+def test_the_report_of_a_loaded_program_lists_what_it_was_compiled_with(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4)).eval()
+    config = engine.Config(
+        precision="int8_weight", recipe={"2": "bf16"}, activations="model", disable=("fuse_gelu", "dead_code")
+    )
+    program = engine.compile(model, (torch.ones(2, 4),), config)
+    program.save(tmp_path / "p.engine")
+    loaded = engine.load(tmp_path / "p.engine")
+    assert loaded.report().switches == program.report().switches
+    assert loaded.report().switches["precision"] == "int8_weight"
+    assert loaded.report().switches["recipe"] == (("2", "bf16"),)
+    assert loaded.report().switches["activations"] == "model"
+    assert loaded.report().switches["disable"] == ("fuse_gelu", "dead_code")
+    late = engine.load(tmp_path / "p.engine", config=engine.Config(disable=("channels_last",)))
+    assert late.report().switches["disable"] == ("fuse_gelu", "dead_code", "channels_last")
+    loaded.save(tmp_path / "again.engine")
+    assert (tmp_path / "again.engine").read_bytes() == (tmp_path / "p.engine").read_bytes()

@@ -60,8 +60,35 @@ def test_a_size_that_is_left_to_torch_is_named_by_its_input_and_axis():
     shapes = ({0: Dim.AUTO, 1: Dim.DYNAMIC},)
     program = engine.compile(nn.Linear(4, 2).eval(), (torch.randn(3, 5, 4),), dynamic_shapes=shapes)
     assert repr(program) == "<Program Linear(input: float32[input_0, input_1, 4])>"
-    with pytest.raises(engine.ShapeError, match=r"^input_1 = 1: compiled for 2 to"):
+    with pytest.raises(engine.ShapeError, match=r"^input_1 = 1: compiled for sizes from 2 on; torch begins there"):
         program(torch.randn(3, 1, 4))
+
+
+def test_sizes_below_those_of_a_dim_get_no_explanation_of_dim_auto():
+    for limits, told in (({"min": 3}, "sizes from 3 on"), ({"min": 2, "max": 9}, "2 to 9")):
+        program = engine.compile(nn.ReLU().eval(), (torch.randn(4),), dynamic_shapes=({0: Dim("n", **limits)},))
+        with pytest.raises(engine.ShapeError, match=rf"^n = 1: compiled for {told}$"):
+            program(torch.randn(1))
+
+
+def test_sizes_of_a_program_of_torch_are_named_by_their_input_and_axis():
+    class Joined(nn.Module):
+        def forward(self, first, second):
+            return torch.cat([first, second.reshape(-1, 2)], 1)
+
+    rows, columns = Dim("rows", min=2), Dim("columns", min=2)
+    shapes = {"first": {0: rows, 1: columns}, "second": {0: 2 * rows}}
+    examples = {"first": torch.randn(3, 5), "second": torch.randn(6)}
+    for order in (shapes, dict(reversed(shapes.items()))):
+        chosen = {name: examples[name] for name in order}
+        exported = torch.export.export(Joined(), (), chosen, dynamic_shapes=order)
+        program = engine.compile(exported, ((), chosen))
+        assert set(program.artifact.scope.symbols) == {"first_0", "first_1"}
+        types = dict(zip(program.artifact.signature.input_names, program.artifact.call_inputs, strict=True))
+        assert repr(program.artifact.types[types["second"]].shape) == "(2*first_0,)"
+        given = {"first": torch.randn(4, 2), "second": torch.randn(8)}
+        torch.testing.assert_close(program(**given), Joined()(**given), rtol=0, atol=0)
+        assert "first_0=4 of 2" in program.report(first_0=4).sizes[0]
 
 
 def test_a_branch_for_some_sizes_of_a_dim_is_refused_with_its_condition():

@@ -95,6 +95,20 @@ class Stale(Eager):
         return Prepared(cached)
 
 
+class Keyed(Eager):
+    """Keeps its answers by the address of its first input."""
+
+    def prepare(self, model, inputs):
+        call, answers = super().prepare(model, inputs).call, {}
+
+        def keyed(*x):
+            if x[0].data_ptr() not in answers:
+                answers[x[0].data_ptr()] = call(*x)
+            return answers[x[0].data_ptr()].clone()
+
+        return Prepared(keyed)
+
+
 class Hundredth(Eager):
     """Right but for its hundredth call."""
 

@@ -156,7 +156,9 @@ def test_listing_backends_imports_none_of_them(root):
         (["run", "minilm", "--threads", "0"], "whole numbers of at least 1"),
         (["run", "minilm", "--threads", "all"], "whole numbers of at least 1"),
         (["run", "minilm", "--size", "sequence"], "expected NAME=N[,N...]"),
-        (["run", "minilm", "--size", "sequence=16,x"], "whole numbers of at least 1"),
+        (["run", "minilm", "--size", "sequence=16,x"], "whole numbers of at least 0"),
+        (["run", "transformer", "--size", "sequence=16,0"], "sequence=0 is no integer of at least 1"),
+        (["run", "transformer", "--set", "sequence=0"], "sequence=0 is no integer of at least 1"),
         (["run", "minilm", "--size", "sequence=16,9999"], "at most 512"),
         (["run", "minilm", "--size", "sequense=16"], "did you mean 'sequence'"),
         (["run", "minilm", "--size", "sequence=16", "--set", "sequence=8"], "sequence is given twice"),
@@ -195,6 +197,13 @@ def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
     assert "Traceback" not in err
     assert out == ""
     assert not list(tmp_path.iterdir()), "told before anything is measured"
+
+
+def test_a_size_of_0_is_swept_where_the_model_gives_it_a_meaning(capsys):
+    status, out, _ = call(capsys, "run", "minilm", "--size", "sequence=0,16", "--dry-run")
+    assert status == 0
+    assert "minilm/b1_s0/t1/fp32" in out
+    assert "minilm/b1_s16/t1/fp32" in out
 
 
 def test_an_unknown_option_exits_2(capsys):

@@ -190,7 +190,7 @@ LONG = "1" * 5000
     ("arguments", "told"),
     [
         (["--threads", "{}"], "--threads '{}': expected whole numbers of at least 1, separated by commas"),
-        (["--size", "batch={}"], "--size batch '{}': expected whole numbers of at least 1, separated by commas"),
+        (["--size", "batch={}"], "--size batch '{}': expected whole numbers of at least 0, separated by commas"),
     ],
     ids=["threads", "size"],
 )

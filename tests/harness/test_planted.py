@@ -15,7 +15,7 @@ from suites.harness.run import plan, reporter, runner
 FAKES = Path(__file__).with_name("fakes.py")
 FAULTS = (
     "Wrong", "Crashing", "Devoured", "Leaving", "Hanging",
-    "Raising", "Defective", "Stale", "Hundredth", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
+    "Raising", "Defective", "Stale", "Keyed", "Hundredth", "Aliasing", "Scribbling", "Chatty", "Nan", "Slower",
 )  # fmt: skip
 
 
@@ -66,6 +66,11 @@ def test_a_nan_that_the_reference_has_not_is_wrong(rows):
 def test_an_answer_kept_from_an_earlier_call_is_caught_in_timed_calls(rows):
     assert rows["Stale"].status == "wrong"
     assert rows["Stale"].reason.startswith("a timed call: ")
+
+
+def test_an_answer_kept_for_the_address_of_an_input_is_caught(rows):
+    assert rows["Keyed"].status == "wrong"
+    assert rows["Keyed"].reason.startswith("a call before the warm-up: output 0: relative error")
 
 
 def test_one_wrong_answer_among_a_hundred_is_caught(rows):

@@ -221,6 +221,13 @@ def test_other_values_are_refused(value):
         engine.Config(recipe=value)
 
 
+def test_a_pattern_with_two_precisions_is_refused():
+    message = r"^recipe: '0' is listed twice, with bf16 and with fp16; expected one precision for each pattern$"
+    with pytest.raises(engine.ConfigError, match=message):
+        engine.Config(recipe=(("0", "bf16"), ("1", "bf16"), ("0", "fp16")))
+    assert engine.Config(recipe=(("0", "bf16"), ("0", "bf16"))).recipe is not None
+
+
 @pytest.mark.parametrize("value", [{}, (), ""])
 def test_an_empty_recipe_is_refused(value):
     with pytest.raises(engine.ConfigError, match=r"recipe: .*empty"):

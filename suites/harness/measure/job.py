@@ -204,10 +204,12 @@ class Job:
     def soak(self) -> dict[str, Any]:
         """Compare the result of every call for a while with the verified one.
 
+        The first call is the one of `_overwrite_and_call`.
+
         Returns:
             suspects: results that differ, as `output` of `sample`.
         """
-        found: list[dict[str, Any]] = []
+        found = self._overwrite_and_call()
         start, number = time.perf_counter(), 0
         while number < SOAK_CALLS and time.perf_counter() - start < SOAK_LIMIT_S:
             seed = number % INPUT_SETS
@@ -217,6 +219,33 @@ class Job:
                 found.append(self._keep(seed, f"soak_{number}", result))
             number += 1
         return {"suspects": found}
+
+    def _overwrite_and_call(self) -> list[dict[str, Any]]:
+        """Call with the values of the second input set in the memory of the first, whose values are restored.
+
+        It finds an answer that a backend keeps for the address of its inputs: input sets never change otherwise. Sets
+        of different shapes, and tensors whose elements share memory, are left alone.
+
+        Returns:
+            The result as in `suspects` of `soak`, if it differs; otherwise nothing.
+        """
+        import torch
+
+        memory, values = (self._flatten(one) for one in self._inputs[:2])
+        alike = [(one.dtype, one.shape) for one in memory] == [(one.dtype, one.shape) for one in values]
+        if not alike or any(0 in one.stride() for one in memory):
+            return []
+        before = [one.clone() for one in memory]
+        try:
+            _copy_each(memory, values)
+            if not all(map(torch.equal, memory, values)):  # some of them share memory
+                return []
+            self._device.synchronise()
+            self.ready(*self._inputs[0])
+            result = self.call(*self._inputs[0])
+            return [self._keep(1, "soak_in_place", result)] if self._differs(1, result) else []
+        finally:
+            _copy_each(memory, before)
 
     def sample(self, count: int, *, keep: bool = False) -> dict[str, Any]:
         """One turn: an untimed sample (others have used the caches since), then `count` timed ones.
@@ -377,6 +406,12 @@ def _attested(prepared: Prepared, case: Case) -> Prepared:
         return prepared
     wanted = case.precision if made == asked else f"{case.precision} on {asked}"
     raise Refused(f"prepared for {prepared.precision} on {made}; the case asks for {wanted}")
+
+
+def _copy_each(memory: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Write `values` to `memory`, tensor by tensor."""
+    for one, new in zip(memory, values, strict=True):
+        one.copy_(new)
 
 
 def _through_torch(prepared: Prepared) -> Prepared:
