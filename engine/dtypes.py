@@ -44,6 +44,8 @@ DTYPES: tuple[DType, ...] = (
     DType("bool", np.dtype(np.bool_), "BOOL", "bool"),
 )
 BY_NAME = {d.name: d for d in DTYPES}
+HALVES = ("float16", "bfloat16")
+"""Floats of 16 bits. Calls compute them in float32 and round the result."""
 _BY_NUMPY = {d.numpy: d for d in DTYPES}
 
 

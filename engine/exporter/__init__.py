@@ -29,6 +29,7 @@ from engine.exporter.walk import Translated, Walk
 from engine.exporter.weights import WeightWatch, identity, to_numpy
 from engine.graph import Graph, Value
 from engine.ops import TensorType
+from engine.sizes import same
 
 __all__ = ["Exported", "TorchExport", "export", "export_with_torch", "translate"]
 
@@ -253,12 +254,12 @@ class _Conversion:
         return self._states[target]
 
     def _outputs(self, results: list[Translated]) -> None:
-        after = dict(self._states)
+        after: dict[str, Translated] = dict(self._states)
         for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
             if spec.kind is OutputKind.TOKEN:
                 continue
             if spec.kind is OutputKind.BUFFER_MUTATION and str(spec.target) in after:
-                after[str(spec.target)] = result
+                after[str(spec.target)] = self._as_written(self._states[str(spec.target)], result)
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 what = spec.kind.name.lower().removesuffix("_mutation").replace("_", " ")
                 advice = f"; {CLONE}" if spec.kind is OutputKind.USER_INPUT_MUTATION else ""
@@ -273,3 +274,14 @@ class _Conversion:
             else:
                 self.output_slots.append({"constant": result})
         self.walk.graph.outputs += after.values()
+
+    def _as_written(self, state: Value, result: Translated) -> Translated:
+        """`result` as a buffer holds it after a call. It may have another type or shape than the buffer in a program
+        that torch has decomposed before (`exporter.copies`).
+        """
+        if not isinstance(result, Value):
+            return result  # of a call that is refused
+        graph = self.walk.graph
+        if result.dtype != state.dtype:
+            result = graph.emit("cast", [result], dtype=state.dtype)
+        return result if same(result.shape, state.shape) else graph.emit("expand", [result], shape=state.shape)

@@ -124,7 +124,7 @@ class CallContext:
         return operand if operand.dtype == dtype else self.emit("cast", operand, dtype=dtype)
 
     def scalar(self, number: Number, dtype: str) -> Value:
-        """A constant of rank 0. Integers wrap and floats round as in torch's arithmetic with Python numbers."""
+        """A constant of rank 0. Integers wrap, and floats round to the nearest number of `dtype`."""
         number = _plain(number)
         wide = torch.int64 if isinstance(number, int) else torch.float64
         try:
@@ -132,6 +132,19 @@ class CallContext:
         except RuntimeError:
             self.refuse(f"the number {number} does not fit {dtype}")
         return self.graph.constant(to_numpy(tensor), "scalar")
+
+    def arithmetic(self, op: str, a: Operand, b: Operand, dtype: str) -> Value:
+        """``op(a, b)`` in `dtype`, for products and quotients. At most one operand is a number.
+
+        Torch multiplies and divides float16 and bfloat16 by the number itself; for other ops it rounds the number to
+        the type of the tensor.
+        """
+        numbers = [_plain(one) for one in (a, b) if not isinstance(one, Value)]
+        kind = torch_dtype(dtype)
+        is_exact = all(torch.tensor(one, dtype=torch.float64).to(kind).item() == one for one in numbers)
+        if dtype not in dtypes.HALVES or is_exact:
+            return self.emit(op, self.cast(a, dtype), self.cast(b, dtype))
+        return self.cast(self.emit(op, self.cast(a, "float32"), self.cast(b, "float32")), dtype)
 
     def fill(self, number: Number, result: TensorType) -> Value:
         """A value of type `result` whose elements are all `number`."""

@@ -8,7 +8,7 @@ itself and its captured program run once with each of these sizes, and their res
 from __future__ import annotations
 
 import copy
-import math
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +25,13 @@ from engine.exporter.symbols import get_example, get_expression
 from engine.exporter.torch_internals import OpOverload, is_wrapper, tree_flatten, tree_leaves, tree_unflatten
 
 SMALL = (0, 1)
-_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
+_MOST_SYMBOLS = 3
+"""Of which every choice of small sizes is tried: 26 for three."""
+_TOLERANCES = {
+    **dict.fromkeys((torch.float64, torch.complex128), 1e-6),
+    **dict.fromkeys((torch.float32, torch.complex64), 1e-3),
+    **dict.fromkeys((torch.float16, torch.bfloat16), 5e-2),
+}
 """Of the largest value of a result. Another path gives other values; decompositions of one path round differently."""
 
 Sizes = Mapping[Any, int]
@@ -46,8 +52,10 @@ def find_other_paths(
 ) -> list[str]:
     """Conditions that exclude the sizes at which the model gives other results than its program.
 
-    A size at which the model itself raises is not excluded. Dynamic sizes are tried one at a time, then all together.
-    The others are as in the example inputs, or small to save time: without guards, all sizes from 2 on take one path.
+    A size at which the model itself raises is not excluded. Every choice of 0, 1 or neither is tried for up to three
+    dynamic sizes; of more, each alone and all together. The other sizes are as in the example inputs, or small to save
+    time: without guards, all sizes from 2 on take one path. For each choice of sizes two inputs are tried, because the
+    values of one may hide a path: the beginning of the example, and its end with floats negated and masks inverted.
 
     Args:
         model: the captured model. Its state stays as it is: a copy runs.
@@ -69,14 +77,14 @@ def find_other_paths(
     contest = _Contest(model, program, spec)
     found: dict[str, None] = {}
     for changed in trials:
-        if any(_exclude(axes, {symbol: value}) in found for symbol, value in changed.items()):
-            continue  # excluded by itself already
+        if any(_exclude(axes, dict(some)) in found for some in _list_parts(changed)):
+            continue  # excluded already, with any of the other sizes
         for others in (smallest, example):  # small sizes may not fit the values of an input, such as indices
             sizes = {**others, **changed}
-            trial = [_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)]
-            differ = contest.differ(trial, sizes)
-            if differ is False and any(map(_is_mask, trial)):  # its first elements may hide all results
-                differ = bool(contest.differ([~leaf if _is_mask(leaf) else leaf for leaf in trial], sizes))
+            differ = contest.differ([_cut(leaf, axes, n, sizes) for n, leaf in enumerate(leaves)], sizes)
+            if differ is False:
+                turned = [_turn(_cut(leaf, axes, n, sizes, from_end=True)) for n, leaf in enumerate(leaves)]
+                differ = bool(contest.differ(turned, sizes))
             if differ:
                 found[_exclude(axes, changed)] = None
             if differ is not None or smallest == example:
@@ -108,24 +116,39 @@ def _least(program: ExportedProgram, symbol: Any, least: int) -> int:
 
 
 def _choose_trials(program: ExportedProgram, example: Sizes) -> Iterator[Sizes]:
-    """The small values of each symbol alone, then of all that may have them."""
-    for value in SMALL:
-        small = {symbol: value for symbol in example if _least(program, symbol, value) == value < example[symbol]}
-        yield from ({symbol: value} for symbol in small)
-        if len(small) > 1:
-            yield small
+    """The small values of each symbol alone, then of several symbols that may have them."""
+    small = [(s, value) for value in SMALL for s in example if _least(program, s, value) == value < example[s]]
+    yield from ({symbol: value} for symbol, value in small)
+    symbols = list(dict.fromkeys(symbol for symbol, _value in small))
+    if len(symbols) > _MOST_SYMBOLS:
+        yield from ({s: v for s, v in small if v == value} for value in SMALL)
+        return
+    for count in range(2, len(symbols) + 1):
+        for some in itertools.combinations(small, count):
+            if len(dict(some)) == count:  # no symbol twice
+                yield dict(some)
 
 
-def _cut(leaf: Any, axes: Sequence[_Axis], number: int, sizes: Sizes) -> Any:
-    """The beginning of an example input, of the sizes of a trial."""
+def _list_parts(sizes: Sizes) -> Iterator[tuple[tuple[Any, int], ...]]:
+    """Each choice of some of the sizes."""
+    for count in range(1, len(sizes)):
+        yield from itertools.combinations(sizes.items(), count)
+
+
+def _cut(leaf: Any, axes: Sequence[_Axis], number: int, sizes: Sizes, *, from_end: bool = False) -> Any:
+    """The beginning of an example input, or its end, of the sizes of a trial."""
     for one in axes:
         if one.leaf == number:
-            leaf = leaf.narrow(one.axis, 0, int(one.size.xreplace({s: sympy.Integer(n) for s, n in sizes.items()})))
+            size = int(one.size.xreplace({s: sympy.Integer(n) for s, n in sizes.items()}))
+            leaf = leaf.narrow(one.axis, leaf.shape[one.axis] - size if from_end else 0, size)
     return _tell_apart(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
 
-def _is_mask(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool
+def _turn(leaf: Any) -> Any:
+    """A mask inverted, floats negated, other inputs as they are."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    return ~leaf if leaf.dtype == torch.bool else -leaf if leaf.is_floating_point() else leaf
 
 
 def _tell_apart(leaf: torch.Tensor) -> torch.Tensor:
@@ -137,17 +160,29 @@ def _tell_apart(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _exclude(axes: Sequence[_Axis], sizes: Sizes) -> str:
-    """The condition that not all symbols have these values at once, which are all 0 or all 1: their sum, or their
-    product, is that of these values for no other sizes.
+    """The condition that not all symbols have these values at once.
+
+    The sum of the sizes of 0, and the product of those of 1, is that of these values for no other sizes. If there are
+    both, it is the sum and the squared difference of the product that is 0 for no others.
     """
-    parts, values = [], []
+    zeros: list[str] = []
+    ones: list[str] = []
+    total, product = 0, 1
     for symbol, value in sizes.items():
         one = min((one for one in axes if one.size.free_symbols == {symbol}), key=lambda one: one.size != symbol)
-        parts.append(f"L[{one.node.name!r}].size()[{one.axis}]")
-        values.append(int(one.size.xreplace({symbol: sympy.Integer(value)})))
-    if 0 in sizes.values():
-        return f"{' + '.join(parts)} != {sum(values)}"
-    return f"{' * '.join(parts)} != {math.prod(values)}"
+        text = f"L[{one.node.name!r}].size()[{one.axis}]"
+        size = int(one.size.xreplace({symbol: sympy.Integer(value)}))
+        if value == 0:
+            zeros.append(text)
+            total += size
+        else:
+            ones.append(text)
+            product *= size
+    if not ones:
+        return f"{' + '.join(zeros)} != {total}"
+    if not zeros:
+        return f"{' * '.join(ones)} != {product}"
+    return f"{' + '.join(zeros)} + ({' * '.join(ones)} - {product})**2 != {total}"
 
 
 class _Contest:
@@ -298,7 +333,9 @@ def _agree(expected: Any, got: Any) -> bool:
         return False
     if not isinstance(expected, torch.Tensor):
         return bool(expected == got)
-    tolerance = _TOLERANCES.get(expected.dtype, 0.0)
+    tolerance = _TOLERANCES.get(expected.dtype)
+    if tolerance is None:
+        return torch.equal(expected, got)
     finite = expected[expected.isfinite()].abs()
-    allowed = tolerance * float(finite.max()) if finite.numel() and tolerance else 0.0
+    allowed = tolerance * float(finite.max()) if finite.numel() else 0.0
     return torch.allclose(expected, got, rtol=tolerance, atol=allowed, equal_nan=True)

@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from engine.errors import ConfigError, EngineError, ShapeError
+from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
@@ -193,6 +194,8 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     if torch has one. Calls that have a handler are not decomposed. Tensors that consist of others, such as quantised
     weights, are replaced by these, and calls inside of a `torch.vmap` by calls for all slices at once.
     """
+    with _errors_as_one_sentence():
+        program = convert_copied(program)
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
         unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()

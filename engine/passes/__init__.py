@@ -267,15 +267,18 @@ def run_common(
     Raises:
         ConfigError: as `stages`; or the precision does not fit the graph.
     """
+    with graph.scope.deciding():
+        return _run_common(graph, config, is_whole=is_whole, check=check)
+
+
+def _run_common(graph: Graph, config: Config, *, is_whole: bool, check: bool) -> tuple[tuple[str, int], ...]:
     log: tuple[tuple[str, int], ...] = ()
     graph.precision = config.precision
     if config.recipe is not None:
         pairs = cast("tuple[tuple[str, str], ...]", config.recipe)  # as Config stores every form of it
         log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
     if config.activations != "model" and config.precision != "fp32":
-        with graph.scope.deciding():
-            changes = widen.widen(graph)
-        log += _logged("activations=float32", changes)
+        log += _logged("activations=float32", widen.widen(graph))
     log += _logged("weights=decoded", len(precision.find_decoded(graph)))
     for value in encode_integers.find_computed(graph):
         value.precision = "fp32"  # what is computed from it is not quantised a second time
@@ -287,12 +290,9 @@ def run_common(
     else:
         log += ((f"precision={config.precision}", changes),)
     if config.states is not None:
-        with graph.scope.deciding():
-            changes = narrow_states.narrow(graph, config.states)
-        log += _logged(f"states={config.states}", changes)
+        log += _logged(f"states={config.states}", narrow_states.narrow(graph, config.states))
     if check or config.verify:
-        with graph.scope.deciding():
-            verify.graph(graph)
+        verify.graph(graph)
     return log
 
 

@@ -54,7 +54,7 @@ def run(graph: Graph) -> int:
             maker is None
             or maker.decodes
             or maker.op.name not in RULES
-            or not all(u.op.name in VIEWS for u in users[node.output])
+            or not all(u.op.name in VIEWS for u in users.get(node.output, ()))
         ):
             continue
         found = RULES[maker.op.name](graph, node, maker)

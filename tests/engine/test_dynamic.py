@@ -416,6 +416,17 @@ class AddsInput(nn.Module):
         return x * self.norm(self.conv(x)) + x
 
 
+@pytest.mark.parametrize("choice", [{"precision": "bf16"}, {"recipe": {"*": "int8_weight"}}, {"recipe": {"0": "fp16"}}])
+def test_a_precision_beside_a_guard_on_the_size_of_a_convolution(choice):
+    model = nn.Sequential(nn.Conv1d(3, 4, 3, padding=1)).eval()
+    with pytest.warns(engine.GuardWarning, match="only t from 1 on"):
+        program = engine.compile(
+            model, (torch.randn(2, 3, 9),), engine.Config(**choice), dynamic_shapes=({2: Dim("t")},)
+        )
+    x = torch.randn(2, 3, 14)
+    torch.testing.assert_close(program(x), model(x), rtol=2e-2, atol=2e-2)  # of narrow weights
+
+
 def test_a_rewrite_that_is_refused_restricts_no_size():
     torch.manual_seed(0)
     model = AddsInput().eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import threading
 
@@ -79,6 +80,59 @@ def test_every_call_goes_on_from_the_last_one(network, shape, config):
             torch.testing.assert_close(one, other)
         for name, array in state.items():
             torch.testing.assert_close(torch.from_numpy(array), model.get_buffer(name))
+
+
+class Copying(nn.Module):
+    """Copies a part of its input to a buffer, which converts and broadcasts it; returns the buffer before and after."""
+
+    def __init__(self, buffer, part):
+        super().__init__()
+        self.register_buffer("held", buffer)
+        self.part = part
+
+    def forward(self, x):
+        before = self.held.clone()
+        self.held.copy_(self.part(x))
+        return before, self.held + 1
+
+
+COPIED = {
+    "first row": lambda x: x[0],
+    "first rows": lambda x: x[:1],
+    "mean": lambda x: (x * 10.0).mean(),
+    "integers": lambda x: (x[0] * 10).to(torch.int32),
+    "truth values": lambda x: x[0] > 0,
+}
+
+
+@pytest.mark.parametrize("part", COPIED)
+@pytest.mark.parametrize("shape", [(4,), (2, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int32, torch.bool, torch.bfloat16])
+def test_what_is_copied_to_a_buffer_has_its_type_and_shape(dtype, shape, part, tmp_path):
+    if part == "first rows" and shape == (4,):
+        part = "first row"  # eager takes no more axes than the buffer has
+    model = Copying(torch.zeros(shape, dtype=dtype), COPIED[part]).eval()
+    program = engine.compile(model, (torch.randn(3, 4),))
+    program.save(tmp_path / "p.engine")
+    eager = copy.deepcopy(model)
+    states = [(one, one.new_state()) for one in (program, engine.load(tmp_path / "p.engine"))]
+    for _ in range(2):
+        x = torch.randn(3, 4) * 5
+        expected = eager(x)
+        for one, state in states:
+            for got, wanted in zip(one(x, state=state), expected, strict=True):
+                torch.testing.assert_close(torch.as_tensor(got), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch's own copy of the graph
+def test_a_program_that_torch_has_decomposed_keeps_the_type_and_shape_of_its_buffers():
+    model = Copying(torch.zeros(2, 4, dtype=torch.int64), COPIED["mean"]).eval()
+    model.forward = lambda x: (model.held.copy_((x * 10).mean()), x + 1)[1]
+    x = torch.randn(3, 4) * 5
+    program = engine.compile(torch.export.export(model, (x,)).run_decompositions(), (x,))
+    state = program.new_state()
+    program(x, state=state)
+    np.testing.assert_array_equal(state["held"], np.full((2, 4), int((x * 10).mean())))
 
 
 def test_the_model_is_as_it_was_and_states_are_apart():

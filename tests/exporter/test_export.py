@@ -277,6 +277,30 @@ def test_a_call_that_is_registered_after_the_rules_were_listed_is_decomposed():
     assert_same(torch.ops.engine_test.twice_and_one, f32(3, 4))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("number", [0.1, 1e5, 1e-9, -3.3, 70000, 2])
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.mul,
+        torch.div,
+        torch.floor_divide,
+        lambda x, n: n / x,
+        lambda x, n: torch.div(x, n, rounding_mode="floor"),
+        lambda x, n: torch.div(x, n, rounding_mode="trunc"),
+        lambda x, n: torch.div(x, x.flip(0), rounding_mode="trunc"),
+        functional.leaky_relu,
+        lambda x, n: torch.addcmul(x, x, x, value=n),
+    ],
+    ids=["mul", "div", "floor_divide", "reciprocal", "floor", "trunc", "trunc of tensors", "leaky_relu", "addcmul"],
+)
+def test_numbers_beside_16_bits_are_not_rounded_to_16_bits(function, number, dtype):
+    x = torch.cat([f32(200) * 3, f32(50) * 1e-4, f32(50) * 300]).to(dtype)
+    exported = of(lambda x: function(x, number), x)
+    # one rounding more: torch's kernels of several steps keep float32 between them
+    torch.testing.assert_close(call(exported, x), function(x, number), equal_nan=True)
+
+
 def test_regions_without_gradients_or_with_autocast_off_are_read_in_place():
     def function(x):
         with torch.enable_grad():

@@ -331,3 +331,49 @@ def test_a_mask_that_hides_all_keys_of_an_attention_refuses_no_size():
     with warnings.catch_warnings():
         warnings.simplefilter("error", engine.GuardWarning)
         engine.compile(Attention().eval(), example, dynamic_shapes=shapes)
+
+
+def test_truth_values_are_compared_too():
+    class Positive(nn.Module):
+        def forward(self, x):
+            return x > 0
+
+    program = compile_for(Positive(), torch.randn(3, 4), n={"max": 9})
+    for size in (0, 1, 5):
+        x = torch.randn(size, 4)
+        assert torch.equal(program(x), x > 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "example"),
+    [
+        (lambda x: x.relu() if x.shape[0] == 1 else x * 1, torch.rand(3, 3)),
+        (lambda x: x * 3 if x.shape[0] == 1 else x * 2, torch.arange(6)),
+    ],
+    ids=["only positive numbers", "0 in front"],
+)
+def test_the_values_of_an_example_hide_no_path(function, example):
+    class Model(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        compile_for(Model(), example, n={"min": 1, "max": 9})
+
+
+def test_choices_of_some_of_three_small_sizes_are_refused_alone():
+    class Model(nn.Module):
+        def forward(self, x):
+            pair = x.shape[0] * x.shape[1] == 1
+            mixed = x.shape[1] == 1 and x.shape[2] == 0
+            return x.sum(2) * 3 + 1 if pair or mixed else x.sum(2) * 2
+
+    small = {"max": 9}
+    with pytest.warns(engine.GuardWarning):
+        program = compile_for(Model(), torch.randn(3, 4, 5), k={"min": 1, "max": 9}, m=small, n=small)
+    for shape in ((1, 2, 5), (3, 1, 5), (3, 2, 0), (2, 2, 1)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), x.sum(2) * 2)
+    for shape in ((1, 1, 5), (1, 1, 1), (3, 1, 0), (1, 1, 0)):
+        with pytest.raises(engine.ShapeError, match="compiled for sizes with"):
+            program(torch.randn(shape))

@@ -49,6 +49,19 @@ def test_a_turn_of_columns_or_one_that_arithmetic_follows_stays(almost):
     assert run_pass(g, "move_permute") == [0]
 
 
+def test_a_linear_of_which_only_the_shape_is_used_is_no_obstacle():
+    class Ones(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(12, 12)
+
+        def forward(self, x):
+            return torch.ones_like(self.linear(x.transpose(1, 2)))
+
+    x = torch.randn(2, 12, 7)
+    torch.testing.assert_close(engine.compile(Ones().eval(), (x,))(x), torch.ones(2, 7, 12))
+
+
 def test_a_linear_whose_result_is_returned_stays():
     g = turned()
     g.outputs.append(g.nodes[1].output)

@@ -55,7 +55,7 @@ def linear(x: CallContext, input: Value, weight: Value, bias: Value | None) -> V
 
 
 def _scaled(x: CallContext, value: Value, factor: Number) -> Value:
-    return value if factor == 1 else x.emit("mul", value, x.scalar(factor, value.dtype))
+    return value if factor == 1 else x.arithmetic("mul", value, factor, value.dtype)
 
 
 def _add_product(x: CallContext, addend: Value, a: Value, b: Value, beta: Number, alpha: Number) -> Value:

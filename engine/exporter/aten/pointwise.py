@@ -66,13 +66,15 @@ def square(x: CallContext, self: Value) -> Value:
 
 # --- two operands -----------------------------------------------------------------------------------------------
 
-ARITHMETIC = {  # ATen overload -> op, computed in the result's type
+PRODUCTS = {  # ATen overload -> op, computed in the result's type, with numbers as `CallContext.arithmetic` takes them
     "mul.Tensor": "mul",
     "mul.Scalar": "mul",
     "div.Tensor": "div",
     "div.Scalar": "div",
     "floor_divide": "floor_div",
     "floor_divide.Scalar": "floor_div",
+}
+ARITHMETIC = {  # ATen overload -> op, computed in the result's type
     "remainder.Tensor": "remainder",
     "remainder.Scalar": "remainder",
     "remainder.Scalar_Tensor": "remainder",
@@ -117,6 +119,12 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
 
+def _product(name: str, op: str) -> None:
+    @aten(name)
+    def translate(x: CallContext, self: Operand, other: Operand) -> Value:
+        return x.arithmetic(op, self, other, x.result.dtype)
+
+
 def _arithmetic(name: str, op: str) -> None:
     @aten(name)
     def translate(x: CallContext, self: Operand, other: Operand) -> Value:
@@ -137,6 +145,8 @@ def _logical(op: str) -> None:
         return x.emit(op, x.cast(self, "bool"), x.cast(other, "bool"))
 
 
+for _name, _op in PRODUCTS.items():
+    _product(_name, _op)
 for _name, _op in (*ARITHMETIC.items(), *SHIFTS.items()):
     _arithmetic(_name, _op)
 for _op in COMPARISONS:
@@ -184,14 +194,17 @@ def rsub(x: CallContext, self: Operand, other: Operand, alpha: Number) -> Value:
 @aten("div.Tensor_mode", "div.Scalar_mode")
 def div(x: CallContext, self: Operand, other: Operand, rounding_mode: str | None) -> Value:
     dtype = x.result.dtype
-    a, b = x.cast(self, dtype), x.cast(other, dtype)
     if rounding_mode is None:
-        return x.emit("div", a, b)
+        return x.arithmetic("div", self, other, dtype)
     if rounding_mode == "floor":
-        return x.emit("floor_div", a, b)
+        return x.arithmetic("floor_div", self, other, dtype)
     if rounding_mode != "trunc":
         x.refuse(f"rounding_mode {rounding_mode!r}")
-    return x.emit("trunc", x.emit("div", a, b)) if _is_float(dtype) else _truncated_quotient(x, a, b)
+    if not _is_float(dtype):
+        return _truncated_quotient(x, x.cast(self, dtype), x.cast(other, dtype))
+    # Torch rounds the quotient of tensors to their type before, and that of a tensor and a number behind.
+    wide = "float32" if dtype in dtypes.HALVES and not isinstance(other, Value) else dtype
+    return x.cast(x.emit("trunc", x.emit("div", x.cast(self, wide), x.cast(other, wide))), dtype)
 
 
 def _truncated_quotient(x: CallContext, a: Value, b: Value) -> Value:
