@@ -58,7 +58,8 @@ def _converts(node: Node) -> bool:
 
 def _formulas(tensor: torch.Tensor) -> list[Any]:
     """The sizes of a tensor. Symbols are compared as formulas: torch would add a guard."""
-    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in tensor.shape]
+    sizes: Any = tensor.shape
+    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes]
 
 
 def _convert(node: Node) -> None:

@@ -55,6 +55,7 @@ class OneOf:
 
 
 Pattern = Var | Scalar | Call | OneOf
+_PRODUCTS = frozenset({"mul", "div"})
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
 
 
@@ -122,21 +123,47 @@ def _is_rounded(expected: float, number: float, value: Value) -> bool:
 
 
 def _call(pattern: Call, value: Value, found: Match) -> Iterator[Match]:
-    node = value.node
-    if node is None or node.op.name != pattern.op or node.decodes:
+    root = value.node
+    if root is None or root.decodes:
+        return
+    nodes, operands = _see_through(root) if pattern.op in _PRODUCTS else ([root], root.inputs)
+    node = nodes[-1]
+    if node.op.name != pattern.op:
         return
     if any(node.attributes[k] != v for k, v in pattern.attributes.items()):
         return
     if pattern.name in found.calls and found.calls[pattern.name] is not node:
         return
     here = found.copy()
-    here.nodes.append(node)
+    here.nodes += nodes
     if pattern.name:
         here.calls[pattern.name] = node
-    inputs = node.inputs[: len(pattern.inputs)]
+    inputs = operands[: len(pattern.inputs)]
     orders = [inputs, inputs[::-1]] if node.op.name in COMMUTATIVE else [inputs]
     for order in orders:
         yield from _inputs(pattern.inputs, order, here)
+
+
+def _see_through(root: Node) -> tuple[list[Node], Sequence[Value | None]]:
+    """Nodes that compute a product, the product last, and its operands.
+
+    The exporter writes the product of a narrow value and a number that the type does not have with casts: of the value
+    to float32, and of the product back (`CallContext.arithmetic`). If `root` is the latter cast, these three are the
+    nodes, and the operands are those without casts. Otherwise `root` is the only node.
+    """
+    product = root.operand("x").node if root.op.name == "cast" and root.output.dtype in NARROW else None
+    if product is None or product.op.name not in _PRODUCTS:
+        return [root], root.inputs
+    nodes, operands = [root], list[Value | None]()
+    for value in filter(None, product.inputs):
+        if value.scalar is not None:
+            operands.append(value)
+        elif value.node is not None and value.node.op.name == "cast":
+            nodes.append(value.node)
+            operands.append(value.node.operand("x"))
+    narrow = [one for one in operands if one is not None and one.dtype == root.output.dtype]
+    is_known = (len(nodes), len(operands), len(narrow)) == (2, 2, 1)
+    return ([*nodes, product], operands) if is_known else ([root], root.inputs)
 
 
 def _inputs(patterns: Sequence[Pattern], values: Sequence[Value | None], found: Match) -> Iterator[Match]:
@@ -191,7 +218,7 @@ def _root_ops(pattern: Pattern) -> list[str]:
     """The ops that a node may have at which `pattern` matches."""
     match pattern:
         case Call(op):
-            return [op]
+            return [op, "cast"] if op in _PRODUCTS else [op]
         case OneOf(alternatives):
             return list(dict.fromkeys(op for alternative in alternatives for op in _root_ops(alternative)))
         case _:

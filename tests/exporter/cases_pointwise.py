@@ -2,7 +2,16 @@
 
 import torch
 
-from engine.exporter.aten.pointwise import ARITHMETIC, COMPARISONS, IN_RESULT_TYPE, LOGICAL, ROUNDINGS, SHIFTS, TESTS
+from engine.exporter.aten.pointwise import (
+    ARITHMETIC,
+    COMPARISONS,
+    IN_RESULT_TYPE,
+    LOGICAL,
+    PRODUCTS,
+    ROUNDINGS,
+    SHIFTS,
+    TESTS,
+)
 from tests.exporter.cases import case, f32, flags, i64, nonzero, positive, special
 
 ONLY_FLOAT = {"silu"}
@@ -57,7 +66,7 @@ def _call(op, *operands):
     return op(*operands)
 
 
-for name, op in ARITHMETIC.items():
+for name, op in (PRODUCTS | ARITHMETIC).items():
     CASES += [case(name, pair) for pair in _operands(name, op)]
 WIDTHS = torch.tensor([0, 1, 5, 31, 63, 64, -1])
 for name in SHIFTS:

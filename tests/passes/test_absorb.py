@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+import engine
 from engine.graph import Graph
 from engine.ops import TensorType
 from tests.graphs import ops, random_inputs, run_pass
+from tests.modules import Function
 
 SWAP = (0, 1, 3, 2)
 
@@ -212,3 +215,14 @@ def test_a_triangle_on_fewer_rows_than_keys_is_causal_from_the_top_left():
     g = qkv(rows=3, keys=5)
     g.outputs = [attention(g, g.constant(np.tri(3, 5, k=2, dtype=bool)))]
     assert run_pass(g, "absorb_mask") == [0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scaled", [lambda a, b: (a @ b) * 0.3, lambda a, b: (a * 0.3) @ b, lambda a, b: a @ (b / 3.3)])
+def test_a_number_that_a_narrow_type_does_not_have_is_absorbed(scaled, dtype):
+    a, b = torch.randn(2, 5, 8).to(dtype), torch.randn(2, 8, 6).to(dtype)
+    program = engine.compile(Function(scaled).eval(), (a, b), engine.Config(target="interpreter", activations="model"))
+    assert [one.op for one in program.artifact.instructions] == ["matmul"]
+    exact = scaled(a.double(), b.double())
+    ulp = {torch.bfloat16: 2**-8, torch.float16: 2**-11}[dtype]
+    assert (program(a, b).double() - exact).abs().max() <= ulp * exact.abs().max()
