@@ -120,6 +120,8 @@ def _sort_metadata(path: Path) -> None:
         index, start = _read_index(file, path.stat().st_size)
     index["__metadata__"] = dict(sorted(index["__metadata__"].items()))
     text = json.dumps(index, separators=(",", ":"), ensure_ascii=False).encode()
+    if len(text) > start - 8:  # written with fewer escapes than Python writes; the order then stays as it is
+        return
     with path.open("r+b") as file:
         file.seek(8)
         file.write(text.ljust(start - 8))  # as many bytes as before: the order changes, and spaces fill up to `start`
