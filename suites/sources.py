@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,12 @@ def parse(path: Path) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the user's literals; Python shows them when it runs the file
         return ast.parse(path.read_bytes(), path.name)
+
+
+def let_import_neighbours(path: Path) -> None:
+    """Let a file that is about to be executed import modules of its folder, then and later."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
 
 
 def may_define(tree: ast.Module, name: str) -> bool:

@@ -17,6 +17,7 @@ from torch.fx import Node
 
 from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
+from engine.exporter import copies
 from engine.exporter.context import Missing, tensor_type
 from engine.exporter.dynamic import DynamicShapes, list_narrowed
 from engine.exporter.guards import record_guards
@@ -141,7 +142,7 @@ def translate(model: TorchExport) -> Exported:
     """The second half of `export`: make the graph. Raises UnsupportedOp and InternalError as `export`."""
     begin = time.perf_counter()
     conversion = _Conversion(model)
-    with conversion.walk.graph.scope.deciding():
+    with conversion.walk.graph.scope.deciding(), copies.explain_lost_copies(model.program):
         graph = conversion.run()
     return Exported(
         graph,

@@ -136,12 +136,13 @@ class CallContext:
     def arithmetic(self, op: str, a: Operand, b: Operand, dtype: str) -> Value:
         """``op(a, b)`` in `dtype`, for products and quotients. At most one operand is a number.
 
-        Torch multiplies and divides float16 and bfloat16 by the number itself; for other ops it rounds the number to
-        the type of the tensor.
+        Torch multiplies and divides float16 and bfloat16 by the number itself, and by a second operand of rank 0 and a
+        wider type. For other ops it rounds the number to the type of the tensor.
         """
         numbers = [_plain(one) for one in (a, b) if not isinstance(one, Value)]
         kind = torch_dtype(dtype)
         is_exact = all(torch.tensor(one, dtype=torch.float64).to(kind).item() == one for one in numbers)
+        is_exact &= not (isinstance(b, Value) and b.dtype in ("float32", "float64"))
         if dtype not in dtypes.HALVES or is_exact:
             return self.emit(op, self.cast(a, dtype), self.cast(b, dtype))
         return self.cast(self.emit(op, self.cast(a, "float32"), self.cast(b, "float32")), dtype)

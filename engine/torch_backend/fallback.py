@@ -24,6 +24,7 @@ from engine.exporter.context import tensor_type
 from engine.exporter.guards import record_guards
 from engine.exporter.registry import Refusal
 from engine.exporter.signature import list_user_inputs, names_of_parameters
+from engine.exporter.sources import from_trace
 from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.weights import identity
 from engine.memory import as_array
@@ -170,6 +171,12 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return chosen.segments.trace(tensors, positions_of(keep, chosen.segments.count_nodes()))
 
 
+def _describe_effect(node: torch.fx.Node) -> str:
+    source = from_trace(node.meta.get("stack_trace"))
+    place = f" ({source})" if source else ""
+    return f"{node.args[1]}: a call for its side effect, which is not offered with fallback{place}"
+
+
 def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]]:
     """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes; the
     conditions on the inputs that are no guards of it.
@@ -193,10 +200,8 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]
         names.append(node.name)
     specs = program.graph_signature.output_specs
     if any(spec.kind is OutputKind.TOKEN for spec in specs):
-        effects = sorted({str(node.args[1]) for node in program.graph.nodes if str(node.target) == "with_effects"})
-        raise UnsupportedOp(
-            [f"{name}: a call for its side effect, which is not offered with fallback" for name in effects]
-        )
+        effects = [node for node in program.graph.nodes if str(node.target) == "with_effects"]
+        raise UnsupportedOp(list(dict.fromkeys(map(_describe_effect, effects))))
     if written := [spec for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
         has_input = any(spec.kind is OutputKind.USER_INPUT_MUTATION for spec in written)
         lines = [f"{spec.target}: the model writes to it, which is not offered with fallback" for spec in written]

@@ -249,7 +249,9 @@ def check_options(ref: BackendRef) -> None:
         versions.get(ref.name)
     for key in ref.options:
         if not _understands(declared.switches, key):
-            raise UsageError(f"backend {ref.name}: {unknown('switch', key, declared.switches)}")
+            # A label cannot set the threads, so they are no advice.
+            known = [switch for switch in declared.switches if switch != "threads"]
+            raise UsageError(f"backend {ref.name}: {unknown('switch', key, known)}")
     if ref.options and versions.is_version(ref.name):
         versions.check_options(ref.name, ref.options)
     elif ref.options and unavailable(ref) is None:

@@ -57,6 +57,7 @@ def load(name: str, path: Path, class_name: str) -> type[Backend]:
     if spec is None or spec.loader is None:
         raise UsageError(f"backend {name!r}: {path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
+    sources.let_import_neighbours(path.resolve())
     spec.loader.exec_module(module)
     found = getattr(module, class_name, None)
     if found is None:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.errors import ProgramError, ShapeError
+from engine.errors import EngineError, ProgramError, ShapeError
 from tests.files import saved_with
 
 
@@ -112,7 +112,7 @@ def test_what_is_copied_to_a_buffer_has_its_type_and_shape(dtype, shape, part, t
     if part == "first rows" and shape == (4,):
         part = "first row"  # eager takes no more axes than the buffer has
     model = Copying(torch.zeros(shape, dtype=dtype), COPIED[part]).eval()
-    program = engine.compile(model, (torch.randn(3, 4),))
+    program = engine.compile(model, (torch.randn(3, 4),), engine.Config(activations="model"))
     program.save(tmp_path / "p.engine")
     eager = copy.deepcopy(model)
     states = [(one, one.new_state()) for one in (program, engine.load(tmp_path / "p.engine"))]
@@ -133,6 +133,13 @@ def test_a_program_that_torch_has_decomposed_keeps_the_type_and_shape_of_its_buf
     state = program.new_state()
     program(x, state=state)
     np.testing.assert_array_equal(state["held"], np.full((2, 4), int((x * 10).mean())))
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch's own copy of the graph
+def test_a_program_of_which_torch_has_lost_a_conversion_that_is_read_is_refused():
+    program = torch.export.export(Copying(torch.zeros(2, 4), COPIED["first row"]).eval(), (torch.randn(3, 4),))
+    with pytest.raises(EngineError, match="to the buffer held: compile the model, or the ExportedProgram before"):
+        engine.compile(program.run_decompositions(), (torch.randn(3, 4),))
 
 
 def test_the_model_is_as_it_was_and_states_are_apart():

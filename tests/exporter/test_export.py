@@ -301,6 +301,15 @@ def test_numbers_beside_16_bits_are_not_rounded_to_16_bits(function, number, dty
     torch.testing.assert_close(call(exported, x), function(x, number), equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("number", [1e5, 1e-8, 1.00290625])
+@pytest.mark.parametrize("function", [torch.mul, torch.div, torch.floor_divide, lambda x, n: n * x, lambda x, n: n / x])
+def test_tensors_of_rank_0_beside_16_bits_are_not_rounded_to_16_bits(function, number, kind, dtype):
+    x, n = (f32(300) * 30).to(dtype), torch.tensor(number, dtype=kind)
+    torch.testing.assert_close(call(of(function, x, n), x, n), function(x, n), equal_nan=True)
+
+
 def test_regions_without_gradients_or_with_autocast_off_are_read_in_place():
     def function(x):
         with torch.enable_grad():

@@ -333,6 +333,70 @@ def test_a_mask_that_hides_all_keys_of_an_attention_refuses_no_size():
         engine.compile(Attention().eval(), example, dynamic_shapes=shapes)
 
 
+class Writing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("b", torch.zeros(4))
+
+
+class Fills(Writing):
+    def forward(self, x):
+        before = self.b * 1
+        if x.shape[0] == 1:
+            self.b.fill_(7)
+        else:
+            self.b.add_(1)
+        return before
+
+
+class WritesToItsInput(Writing):
+    def forward(self, x):
+        if x.shape[0] == 1:
+            x.mul_(2)
+        return self.b * 1
+
+
+class ChangesItsStructure(Writing):
+    def forward(self, x):
+        return {"a": x} if x.shape[0] == 1 else {"b": x * 1}
+
+
+class Masks(Writing):
+    def forward(self, x):
+        return torch.where(x > 0, x * (3 if x.shape[0] == 1 else 1), torch.finfo(x.dtype).min)
+
+
+@pytest.mark.parametrize("kind", [Fills, WritesToItsInput, ChangesItsStructure, Masks])
+def test_what_a_model_writes_and_how_it_returns_its_results_is_compared_too(kind):
+    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+        compile_for(kind(), torch.randn(3, 4), n={"min": 1, "max": 9})
+
+
+def test_a_buffer_that_is_written_alike_at_all_sizes_excludes_none():
+    class Adds(Writing):
+        def forward(self, x):
+            self.b.add_(x.sum(0))
+            return self.b * 2
+
+    model, x = Adds().eval(), torch.randn(1, 4)
+    with warnings.catch_warnings(action="error"):
+        program = compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
+    torch.testing.assert_close(program(x, state=program.new_state()), x[0] * 2)
+
+
+def test_two_of_four_small_sizes_are_refused():
+    class Model(nn.Module):
+        def forward(self, x, y):
+            return x.sum() + 100 if x.shape[0] == 1 and x.shape[1] == 1 else x.sum() - y.sum()
+
+    a, b, c, d = (Dim(name, min=1, max=9) for name in "abcd")
+    shapes = {"x": {0: a, 1: b}, "y": {0: c, 1: d}}
+    with pytest.warns(engine.GuardWarning):
+        program = engine.compile(Model().eval(), (torch.randn(3, 4), torch.randn(5, 6)), dynamic_shapes=shapes)
+    with pytest.raises(engine.ShapeError, match="a = 1, b = 1"):
+        program(torch.ones(1, 1), torch.ones(2, 2))
+
+
 def test_truth_values_are_compared_too():
     class Positive(nn.Module):
         def forward(self, x):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -66,6 +67,24 @@ def test_a_class_that_is_no_backend_is_refused_before_the_run(name, told, folder
 def test_a_class_that_is_a_backend_is_planned_and_loaded(name, folder, capsys):
     assert dry_run(capsys, "mlp", "--backends", f"mine.py:{name}")[0] == 0
     assert issubclass(backends.load(BackendRef(f"mine.py:{name}")), backends.Backend)
+
+
+def test_a_file_may_import_a_module_of_its_folder(tmp_path, monkeypatch):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "bases_of_dry_run.py").write_text(GOOD)
+    (own / "mine.py").write_text("from bases_of_dry_run import Good\n\nclass Mine(Good): pass\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
+    ref = BackendRef.parse(f"{own / 'mine.py'}:Mine")
+    backends.check(ref)
+    assert backends.load(ref).__name__ == "Mine"
+
+
+def test_a_switch_that_a_label_cannot_set_is_no_advice(capsys):
+    status, _out, err = dry_run(capsys, "mlp", "--backends", "engine[treads=2],eager")
+    assert status == 2
+    assert "unknown switch 'treads'" in err
+    assert "threads" not in err
 
 
 def test_a_base_of_another_file_may_have_what_a_class_lacks(folder, capsys):

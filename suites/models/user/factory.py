@@ -92,7 +92,9 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
     if not sources.may_define(tree, entry):
         raise UnknownModel(f"model {name!r}: {file.name}: {unknown('function', entry, _functions(tree))}")
     if _is_bound_to_data(tree, entry):
-        raise UnknownModel(f"model {name!r}: {file.name}: {entry} is no function; known: {', '.join(_functions(tree))}")
+        raise UnknownModel(
+            f"model {name!r}: {file.name}: {entry} is no function; known: {', '.join(_functions(tree)) or 'none'}"
+        )
     if _is_class_of_no_tuple(tree, entry):
         known = ", ".join(_functions(tree)) or "none"
         raise UnknownModel(
@@ -195,8 +197,7 @@ def _function(name: str, file: Path, entry: str) -> Callable[..., Any]:
         raise ModelError(f"model {name!r}: {file} cannot be imported")
     module = importlib.util.module_from_spec(found)
     sys.modules[module_name] = module  # dataclasses and torch.export look a class's module up by its name
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # the file may import its neighbours, now or in a forward
+    sources.let_import_neighbours(file)
     try:
         found.loader.exec_module(module)
     except BaseException:
