@@ -77,6 +77,9 @@ def test_two_files_that_records_would_not_tell_apart_are_refused(folders):
     both = spec.parse(f'name = "x"\nbackends = ["eager"]\n{models}', "x")
     with pytest.raises(UsageError, match=r"two models would both be called mine\.py:make/.*Rename one file"):
         list(both.cases())
+    for name in ("one", "other"):
+        with (folders / name / "mine.py").open("a") as file:
+            file.write("from suites.backends.eager import Eager as Mine\n")
     backends = f'backends = ["{one.format("Mine")}", "{other.format("Mine")}"]'
     both = spec.parse(f'name = "x"\n{backends}\n[[models]]\nname = "mlp"\n', "x")
     with pytest.raises(UsageError, match=r"two backends would both be called mine\.py:Mine: "):
