@@ -305,8 +305,8 @@ def _check_activations(artifact: Artifact, config: Config) -> None:
     if config.activations not in (None, compiled):
         known = f"the program was compiled with {compiled}" if compiled else "the file does not name it"
         raise ConfigError(
-            f"activations: {config.activations}: the type of values is chosen when compiling, and {known}; compile the "
-            "model anew"
+            f"activations: {config.activations}: the type of values is chosen when compiling, and {known}; "
+            "compile the model anew"
         )
 
 

@@ -229,7 +229,7 @@ def write_table(works: Sequence[Work], layers: int, tokens: int, ceilings: Ceili
     weights = sum(work.weights for work in layer)
     launches = count(sum(len(work.launches) for work in layer), "launch", "es")
     of_layer = (
-        f"One layer: {launches}, {_write(one[0] / 1e6, 2)} MB, {_write(weights / 1e6, 2)} MB of which are weights, "
+        f"One layer: {launches}, {_write(one[0] / 1e6, 2)} MB ({_write(weights / 1e6, 2)} MB of them weights), "
         f"{_write(one[1] / 1e9, 2)} GFLOP, {_write(1e6 * one[2], 1)} us."
     )
     of_model = (

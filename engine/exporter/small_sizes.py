@@ -26,7 +26,7 @@ from engine.exporter.torch_internals import OpOverload, is_wrapper, tree_flatten
 
 SMALL = (0, 1)
 _MOST_SYMBOLS = 3
-"""Of which every choice of small sizes is tried: 26 for three."""
+"""Up to this number of symbols, every choice of small sizes is tried: 26 choices for three symbols."""
 _TOLERANCES = {
     **dict.fromkeys((torch.float64, torch.complex128), 1e-6),
     **dict.fromkeys((torch.float32, torch.complex64), 1e-3),
@@ -224,10 +224,10 @@ class _Contest:
         return len(expected) != len(got) or not all(map(agree, expected, got))
 
     def _run_model(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """The results of the model, then what it has written; None if these are not those that the program has.
+        """The results of the model, followed by the weights and buffers to which the program writes.
 
-        They are not if the model writes to an input, or to a weight or buffer to which the program does not write, or
-        if the results have another structure.
+        None if the model does something that its program does not: it writes to an input, or to another weight or
+        buffer, or returns another structure of results.
         """
         given = [one.clone() if isinstance(one, torch.Tensor) else one for one in leaves]
         args, kwargs = tree_unflatten(given, self._spec)
@@ -250,7 +250,7 @@ class _Contest:
         return [*results, *(written.get(name, self._held.get(name)) for name in sorted(self._written))]
 
     def _restore_state(self) -> dict[str, torch.Tensor]:
-        """Give the copies the values of the weights and buffers again; by name, the values of those that had others."""
+        """Reset the copies of weights and buffers. Returns the values of those that the model had changed, by name."""
         changed = {n: self._state[n] for n, one in self._held.items() if not _have_same_values(one, self._state[n])}
         self._state.update(_copy_state({name: self._held[name] for name in changed}))
         return changed
@@ -357,6 +357,6 @@ def _agree(expected: Any, got: Any) -> bool:
     if tolerance is None:
         return torch.equal(expected, got)
     sizes = expected[expected.isfinite() & (expected != 0)].detach().abs().float()
-    # Of a usual element: the largest may be one that masks others.
+    # A typical element sets the tolerance. The largest may be a mask, such as -1e9, and would hide all differences.
     allowed = tolerance * float(sizes.kthvalue((sizes.numel() + 3) // 4).values) if sizes.numel() else 0.0
     return torch.allclose(expected, got, rtol=tolerance, atol=allowed, equal_nan=True)

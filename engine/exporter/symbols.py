@@ -163,7 +163,7 @@ def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -
 def _name_by_inputs(inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
     """(input, axis) -> the first input and axis whose size is the symbol in its size: ``x_0``.
 
-    A symbol of which all sizes are formulas, such as ``2*s``, has no such name.
+    A symbol that is the size of no axis by itself, but only part of formulas such as ``2*s``, has no such name.
     """
     sizes_ = [(node, axis, get_expression(node, axis)) for node in inputs for axis in range(_rank(node))]
     names: dict[sympy.Symbol, str] = {}

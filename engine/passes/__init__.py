@@ -175,7 +175,7 @@ def common_switches(config: Config) -> list[tuple[str, str]]:
 
 
 def choices_when_compiling(config: Config) -> dict[str, Any]:
-    """The fields of `config` that shape a program before the stage of its target, without those that have no effect.
+    """The fields of `config` that change a program before the passes of its target run. Unset fields are left out.
 
     Own passes and a pipeline are left out: the log of a program lists the passes that ran.
     """

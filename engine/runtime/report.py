@@ -298,7 +298,7 @@ class NodeProfile:
         seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its
             end, which overlaps with other launches.
         time_share: of the busy time of all threads.
-        roof_share: how much of the roof that binds it one core reaches while it works on it, counted by what is
+        roof_share: share of the roof (of `bound`) that one core reaches while it works on the node, counted by what is
             executed; None where that is unknown.
         bound: "compute" or "memory".
         module: the path of the module of the user's model that computes it; "" where that is not known. Of a fused

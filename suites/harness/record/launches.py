@@ -76,7 +76,7 @@ class NodeRecord(Record):
     time_share: float
     """of the busy time of all threads"""
     roof_share: float | None = None
-    """how much of the roof that binds it is reached, counted by what is executed; null where no roof is known"""
+    """share of the roof (of `bound`) that the executed work reaches; null if no roof is known"""
     bound: Literal["compute", "memory"]
     """the roof that binds it"""
     peak_flops: float
