@@ -130,6 +130,12 @@ def test_listing_backends_imports_none_of_them(root):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
 
 
+def test_the_command_line_starts_without_what_takes_long_to_import(root):
+    slow = "{'scipy', 'pandas', 'torch', 'onnxruntime', 'openvino', 'transformers'}"
+    code = f"import sys\nimport suites.cli.app\nassert not {slow} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

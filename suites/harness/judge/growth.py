@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import linregress
-
 from suites.harness.judge import stats
 from suites.harness.record.schema import Summary
 
@@ -70,6 +68,8 @@ def _fit(axis: str, lines: Sequence[Summary]) -> Growth | None:
     sizes = [line.shape[axis] for line in lines]
     if min(sizes) < 1:
         return None
+    from scipy.stats import linregress  # here, because it takes longer to import than the rest of the command line
+
     line = linregress([math.log(size) for size in sizes], [math.log(one.latency.p50) for one in lines if one.latency])
     half = stats.quantile(len(sizes) - 2) * line.stderr
     exponent = float(line.slope)

@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scipy.special import stdtr, stdtrit
-
 from suites.harness.record.schema import Latency, Ratio, Verdict
 
 CONFIDENCE = 0.95
@@ -155,6 +153,8 @@ def p_value(found: Estimate) -> float:
     """Probability of an estimate at least as far from 0 where there is no difference."""
     if not found.error:
         return 1.0 if found.centre == 0 else 0.0
+    from scipy.special import stdtr  # here, so that the command line starts without it
+
     return float(2 * stdtr(found.degrees, -abs(found.centre) / found.error))
 
 
@@ -228,4 +228,6 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 def quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
     """Two-sided quantile of Student's t."""
+    from scipy.special import stdtrit  # here, so that the command line starts without it
+
     return float(stdtrit(degrees, (1 + confidence) / 2))
