@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.copies import convert_copied
@@ -26,6 +26,8 @@ from engine.exporter.signature import list_user_inputs
 from engine.exporter.small_sizes import find_other_paths
 from engine.exporter.sources import from_error
 from engine.exporter.torch_internals import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
     FakeTensor,
     OpOverload,
     guards_of,
@@ -274,6 +276,12 @@ def _sentence(error: Exception) -> EngineError:
         text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
     if isinstance(error, GuardOnDataDependentSymNode):
         text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
+    if isinstance(error, DataDependentOutputException):
+        text = f"its control flow depends on the values of tensors, by {error.func}"
+    if isinstance(error, DynamicOutputShapeException):
+        text = f"the shape of what {error.func} returns depends on the values of tensors"
+    if isinstance(error, PendingUnbackedSymbolNotFound):
+        text = "a shape, or where a slice begins, depends on the values of tensors"
     text = _TO_TORCH.sub("", text)
     where = from_error(error)
     return EngineError(f"torch.export could not capture the model: {text}" + (f" ({where})" if where else ""))

@@ -21,8 +21,9 @@ from torch._guards import CompileContext, TracingContext
 # The types of a node's target in an exported graph. `torch.ops` offers the operators and not their types.
 from torch._ops import HigherOrderOperator, OpOverload
 
-# A tensor of torch.export without data. No public name distinguishes it from a tensor with data.
-from torch._subclasses.fake_tensor import FakeTensor
+# A tensor of torch.export without data. No public name distinguishes it from a tensor with data. And what torch raises
+# where it would have to read data: these errors say nothing but the name of an operator.
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
 # The only way to change the arguments of every operator below autograd.
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -35,6 +36,8 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
 __all__ = [
     "CompileContext",
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
     "FakeTensor",
     "FloorDiv",
     "HigherOrderOperator",

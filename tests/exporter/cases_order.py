@@ -85,6 +85,16 @@ REDUCE = tuple(
 CASES += [
     case("scatter_reduce.two", (TABLE, REPEATED, f32(4, 9)), *REDUCE),
     case("scatter_reduce.two", (i64(4, 6), REPEATED, i64(4, 9)), *REDUCE),
+    case(
+        "scatter_reduce.two",
+        (flags(4, 6), REPEATED, flags(4, 9)),
+        *(
+            lambda op, a, i, s, r=r, own=own: op(a, 1, i, s, r, include_self=own)
+            for r in ("sum", "prod", "amax", "amin")
+            for own in (True, False)
+        ),
+    ),
+    case("scatter.value_reduce", (flags(4, 6), REPEATED), lambda op, a, i: op(a, 1, i, 3, reduce="multiply")),
     case("scatter_reduce.two", (f32(3), i64(2, low=0, high=3), f32(2)), lambda op, a, i, s: op(a, 0, i, s, "amax")),
 ]
 CASES += [case("one_hot", (i64(*s, low=0, high=5),), lambda op, a: op(a, 5)) for s in ((), (2, 3))]

@@ -210,12 +210,29 @@ def _raises(_x):
     raise ValueError("the user's own complaint")
 
 
+def _compares(x):
+    if torch.equal(x, x + 0):
+        return x
+    return x * 2
+
+
+def _solves(x):
+    return torch.linalg.lstsq(x, x)
+
+
+def _slices(x):
+    return torch.narrow(x, 0, x[0, 0].long(), 2)
+
+
 @pytest.mark.parametrize(
     ("function", "text", "reason"),
     [
         (_branches, "if x.sum()", "its control flow depends on the values of tensors: Could not guard"),
         (_mismatch, "x @", "a and b must have same reduction dim, but got [3, 4] X [7, 7]."),
         (_raises, "raise ValueError", "the user's own complaint"),
+        (_compares, "if torch.equal", "its control flow depends on the values of tensors, by aten.equal.default"),
+        (_solves, "linalg.lstsq", "the shape of what aten.linalg_lstsq.default returns depends on the values of"),
+        (_slices, "torch.narrow", "a shape, or where a slice begins, depends on the values of tensors"),
     ],
 )
 def test_what_torch_cannot_capture_is_one_sentence_with_the_users_line(function, text, reason, capfd):

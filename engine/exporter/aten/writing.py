@@ -25,7 +25,13 @@ REDUCE = {"add": "sum", "multiply": "prod"}  # names of the older calls
 
 
 def _scattered(x: CallContext, target: Value, dim: int, index: Value, source: Operand, reduce: str) -> Value:
-    """Rank 0 stands for a vector of one element; a number is written to every position."""
+    """Rank 0 stands for a vector of one element; a number is written to every position.
+
+    The op adds truth values only: the largest, the smallest and the product of some are those of the integers 0 and 1.
+    """
+    if target.dtype == "bool" and reduce in ("prod", "amax", "amin"):
+        numbers = x.cast(x.cast(source, "bool"), "uint8") if isinstance(source, Value) else int(bool(source))
+        return x.cast(_scattered(x, x.cast(target, "uint8"), dim, index, numbers, reduce), "bool")
     into, places = x.lifted(target), x.lifted(_positions(x, index))
     given = x.cast(source, into.dtype)
     given = x.lifted(given) if isinstance(source, Value) else x.expand(given, places.shape)
@@ -66,6 +72,8 @@ def _neutral(reduce: str, dtype: str) -> Operand:
         return 0
     if reduce == "prod":
         return 1
+    if dtype == "bool":
+        return reduce == "amin"
     if dtypes.dtype(dtype).kind == "float":
         return -math.inf if reduce == "amax" else math.inf
     limits = np.iinfo(dtypes.dtype(dtype).numpy)
