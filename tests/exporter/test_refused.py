@@ -111,6 +111,10 @@ REFUSED = [
     ("autocast", _autocast),
     ("higher-order operators", lambda x: torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))),
     ("the mean is a result for gradients", lambda x: torch.native_layer_norm(x, [4], None, None, 1e-5)[1]),
+    (
+        "torch interpolates uint8 by weights that it rounds",
+        lambda x: functional.interpolate(x[None, None].to(torch.uint8), size=(5, 7), mode="bicubic"),
+    ),
     ("not exact as a float64", lambda x: torch.full((2,), 2**62 + 1)),
     ("more than 8 axes", lambda x: x.sum() + torch.ones([2] * 5).repeat([2] * 5)),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from engine import dtypes
 from engine.exporter.context import CallContext, Number
 from engine.exporter.registry import aten
 from engine.graph import Value
@@ -156,6 +157,10 @@ def _interpolated(
             continue  # each element is its own source, whatever the factor says
         sources = _sources(size, wanted, step, align=align, real=real)
         steps.append((axis, *(_cubic_step if cubic else _linear_step)(size, sources)))
+    if steps and dtypes.dtype(value.dtype).kind != "float":
+        x.refuse(
+            f"torch interpolates {value.dtype} by weights that it rounds in its own way; cast the tensor to a float"
+        )
     # As torch does; and of a picture that grows, rows are dearer than columns: fewer of them.
     return resampled(x, value, steps[::-1])
 
