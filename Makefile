@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 SUITE ?= default
 JOBS ?= 2
+# One test process more than processors: tests wait for other processes, and for time limits to pass.
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 RUN_OPTIONS ?=
 MINUTES ?= 30
 FUZZ_OPTIONS ?=
@@ -82,7 +84,7 @@ lint: $(STAMP)
 # tests/kernels takes objects of the extension that were compiled with warnings as errors, and compiles the others again.
 test: WERROR = ON
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
 # Not in the process of `make test`, where Triton interprets kernels. Kernels that were compiled before come from its cache.
 test-triton: $(STAMP)
