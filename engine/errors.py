@@ -94,7 +94,7 @@ class DecodedWeightsWarning(EngineWarning):
 
 
 class LostStateWarning(EngineWarning):
-    """The model assigns tensors to attributes while it runs, and the program does not. The message names them."""
+    """The model assigns tensors or numbers to attributes while it runs, and the program does not. It names them."""
 
 
 class PlainWeightsWarning(EngineWarning):

@@ -113,7 +113,7 @@ class TorchExport:
         dynamic: the sizes that differ from call to call.
         seconds: spent in torch.export, decomposition included.
         watch: tells which weights of the user's model change later.
-        assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
+        assigned: names of attributes to which the model assigns tensors or numbers while it runs; the program does not.
         guards: the conditions on the inputs for which torch captured the model, as torch writes them.
     """
 

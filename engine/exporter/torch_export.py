@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound
 
 from engine.errors import ConfigError, EngineError, ShapeError
+from engine.exporter.attributes import collect_numbers
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
@@ -52,7 +53,7 @@ class Captured(NamedTuple):
     """A functional program of ATen calls, and the dynamic shapes for which torch captured it.
 
     Attributes:
-        assigned: names of attributes to which the model assigns tensors while it runs; the program does not.
+        assigned: names of attributes to which the model assigns tensors or numbers while it runs; the program does not.
         guards: the conditions on the inputs for which the program is right, as torch writes them: those for which
             torch captured the model, and those of `find_other_paths`. Conditions that decompositions add are left out:
             they keep to sizes, such as 1 and more, that their results do not need.
@@ -90,7 +91,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_one_device(model, args, kwargs)
         dynamic = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
-        with _errors_as_one_sentence() as assigned, capturing():
+        with _errors_as_one_sentence() as assigned, capturing(), collect_numbers(model, assigned):
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
         captured = _decomposed(program)

@@ -51,12 +51,12 @@ def warn_of_decoded(name: str, weights: Sequence[str]) -> None:
 
 
 def warn_of_assigned(name: str, attributes: Sequence[str]) -> None:
-    """A `LostStateWarning` for the attributes to which model `name` assigns tensors while it runs, if any."""
+    """A `LostStateWarning` for the attributes to which model `name` assigns while it runs, if any."""
     if attributes:
         warn(
-            f"{name} assigns tensors to attributes while it runs: {name_some(attributes)}. The program does not: a "
-            "call that reads them gets what they held when the model was compiled, not what an earlier call has "
-            "assigned. A tensor that calls keep must be a buffer (register_buffer) that forward changes in place.",
+            f"{name} assigns tensors or numbers to attributes while it runs: {name_some(attributes)}. The program does "
+            "not: a call that reads them gets what they held when the model was compiled, not what an earlier call has "
+            "assigned. What calls keep must be in a buffer (register_buffer) that forward changes in place.",
             LostStateWarning,
         )
 

@@ -308,11 +308,42 @@ class Counts(nn.Module):
         return x + self.total
 
 
+class Steps(nn.Module):
+    """Counts its calls, and keeps in a layer which of two ways it has gone."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.limit, self.scale = 0, 5, float("nan")
+        self.layers = nn.ModuleList([nn.Identity()])
+        self.layers[0].is_first = True
+
+    def forward(self, x):
+        self.calls += 1
+        self.limit = 5
+        self.layers[0].is_first = False
+        self.seen = x.shape[0]
+        return x * self.calls
+
+
+def test_numbers_that_a_model_assigns_are_named(issued):
+    model = Steps().eval()
+    program = engine.compile(model, (X,))
+    (one,) = issued
+    assert one.category is engine.LostStateWarning
+    told = "Steps assigns tensors or numbers to attributes while it runs: calls, layers.0.is_first. The program does"
+    assert str(one.message).startswith(told)
+    assert (model.calls, model.layers[0].is_first, len(model._forward_hooks)) == (0, True, 0)
+    for _ in range(2):
+        torch.testing.assert_close(program(X), X)
+
+
 def test_an_attribute_that_a_model_assigns_is_named_in_the_engines_words(issued):
     program = engine.compile(Counts().eval(), (X,))
     (one,) = issued
     assert one.category is engine.LostStateWarning
     assert one.filename == __file__
-    assert str(one.message).startswith("Counts assigns tensors to attributes while it runs: total. The program does")
+    assert str(one.message).startswith(
+        "Counts assigns tensors or numbers to attributes while it runs: total. The program"
+    )
     for _ in range(2):  # as the message says: no call reads what an earlier one has assigned
         torch.testing.assert_close(program(X), X + X.sum(0))
