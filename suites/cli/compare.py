@@ -97,8 +97,10 @@ def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_js
         folder, after, lambda run: fits(run) and bool(run.environment.plan.cases.keys() & cases), required
     )
     for one in (earlier, later):
-        if not lookup.is_measurement(one) and not lookup.is_ablation(one) and lookup.is_shown(one):
+        has_rows = bool(one.summaries()) and not lookup.is_history(one)
+        if not has_rows and lookup.is_shown(one):
             what = lookup.describe_kind(one)
+            what += " that reached no switch and so timed nothing" if lookup.is_ablation(one) else ""
             raise UsageError(f"{one.name}: {what}, which cannot be compared; `enginebench show {one.name}` prints it")
     found = compare.compare(earlier, later, MachineNoise(folder))
     for one in (earlier, later):
