@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SUITE_VARIABLE = "ENGINEBENCH_SUITE"
 DEFAULT_SUITE = "quick"
+SET_THREADS = "threads={0} in the marker of a test of a model, or threads = {0} in the file of a suite"
+"""How a user of pytest sets the threads of a case."""
 MODEL_BACKENDS = ("eager", "engine")
 """Who runs a model where nobody is named."""
 
@@ -139,7 +141,7 @@ def resolve_labels(labels: Sequence[str], folder: Path) -> list[str]:
         raise UsageError("no backend is named")
     found = [versions.resolve(_absolute(label, folder), folder) for label in labels]
     for label in found:
-        registry.check(BackendRef.parse(label))
+        registry.check(BackendRef.parse(label), SET_THREADS)
     return found
 
 

@@ -7,7 +7,9 @@ package does not show after minutes of measuring.
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib.util
+import itertools
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ _NAMING = ("exec", "globals", "locals", "setattr", "vars")
 """Names by which a file may define others that its source does not spell."""
 _FINDING = ("importlib", "site", "sys")
 """Modules by which a file may change which modules are found."""
+_OWN = ("engine", "suites")
+"""The packages of this project. To look for a module in a package imports the package, so it is done in no others."""
 
 
 def parse(path: Path) -> ast.Module:
@@ -38,13 +42,8 @@ def let_import_neighbours(path: Path) -> None:
 
 
 def may_define(tree: ast.Module, name: str) -> bool:
-    """False if no statement of the source can give `name` to anything."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.alias) and node.name == "*":
-            return True
-        if isinstance(node, ast.Global) and name in node.names:
-            return True
-    return _names_by_text(tree) or not {name, "__getattr__"}.isdisjoint(list_names(tree))
+    """False if no statement of the source can give `name` to anything, or the file surely deletes it again."""
+    return not is_deleted(tree, name) and _may_bind(tree, name)
 
 
 def list_names(tree: ast.AST) -> Iterator[str]:
@@ -64,8 +63,22 @@ def list_names(tree: ast.AST) -> Iterator[str]:
         yield from list_names(node)
 
 
+def is_deleted(tree: ast.Module, name: str) -> bool:
+    """True if a statement at the top of the file deletes `name`, and nothing binds it after that."""
+    deletes = [one.lineno for one in tree.body if isinstance(one, ast.Delete) for target in one.targets
+               if getattr(target, "id", None) == name]  # fmt: skip
+    if not deletes or _names_by_text(tree) or "__getattr__" in list_names(tree):
+        return False
+    if any(isinstance(one, ast.Global) and name in one.names for one in ast.walk(tree)):
+        return False
+    later = ast.Module([one for one in tree.body if one.lineno > deletes[-1]], [])
+    return {name, "*"}.isdisjoint(list_names(later))
+
+
 def find_missing_module(tree: ast.Module, folder: Path) -> str | None:
-    """A package or module that the file imports whenever it is executed, and that is nowhere; None if there is none.
+    """What the file imports whenever it is executed, and that is nowhere; None if there is no such thing.
+
+    It is the first part of a module's name, or the whole name of a module that a package of this project lacks.
 
     Args:
         tree: the source of the file.
@@ -79,6 +92,20 @@ def find_missing_module(tree: ast.Module, folder: Path) -> str | None:
         places = [place / part for place in (folder, Path.cwd()) for part in (top, f"{top}.py")]
         if not any(place.exists() for place in places) and not _is_importable(top):
             return top
+        parts = name.split(".") if top in _OWN else []
+        lacking = (one for one in itertools.accumulate(parts, "{}.{}".format) if not _is_importable(one))
+        if (module := next(lacking, None)) is not None:
+            return module
+    return None
+
+
+def find_undefined_base(tree: ast.Module) -> tuple[str, str] | None:
+    """A class at the top of the file and a base class of it whose name nothing defines; None if there is none."""
+    for found in [one for one in tree.body if isinstance(one, ast.ClassDef)]:
+        for base in found.bases:
+            name = getattr(base, "id", None)
+            if name is not None and not hasattr(builtins, name) and not _may_bind(tree, name):
+                return found.name, name
     return None
 
 
@@ -91,8 +118,8 @@ def find_class(tree: ast.Module, name: str) -> ast.ClassDef | None:
 
 
 def list_classes(tree: ast.Module) -> list[str]:
-    """The names of the classes that the file defines at its top."""
-    return [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    """The names of the classes that the file defines at its top, and does not delete again."""
+    return [one.name for one in tree.body if isinstance(one, ast.ClassDef) and not is_deleted(tree, one.name)]
 
 
 def is_no_class(tree: ast.Module, name: str) -> bool:
@@ -108,6 +135,26 @@ def is_no_class(tree: ast.Module, name: str) -> bool:
     return False
 
 
+def list_assigned_attributes(tree: ast.AST) -> set[str]:
+    """The names of the attributes that statements anywhere assign to, whatever has these attributes."""
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+
+
+def takes_positional(taken: ast.arguments, count: int) -> bool:
+    """True if a function with these parameters can be called with `count` arguments that are not named."""
+    most = len(taken.posonlyargs) + len(taken.args)
+    needed = most - len(taken.defaults)
+    return needed <= count and (taken.vararg is not None or count <= most) and None not in taken.kw_defaults
+
+
+def is_async(tree: ast.Module, name: str) -> bool:
+    """True if the only statement that binds `name` is an ``async def`` without decorators."""
+    if _names_by_text(tree) or [*list_names(tree)].count(name) != 1:
+        return False
+    found = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef) and node.name == name]
+    return bool(found) and not found[0].decorator_list
+
+
 def get_base_names(found: ast.ClassDef) -> list[str | None]:
     """The name of each base class, of ``a.b`` the last part; None for one that is no name."""
     return [getattr(base, "attr", getattr(base, "id", None)) for base in found.bases]
@@ -119,6 +166,16 @@ def is_imported_from(tree: ast.Module, module: str, name: str) -> bool:
         return False
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == module]
     return any(alias.name == name and alias.asname is None for node in imports for alias in node.names)
+
+
+def _may_bind(tree: ast.Module, name: str) -> bool:
+    """False if no statement of the source can give `name` to anything."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias) and node.name == "*":
+            return True
+        if isinstance(node, ast.Global) and name in node.names:
+            return True
+    return _names_by_text(tree) or not {name, "__getattr__"}.isdisjoint(list_names(tree))
 
 
 def _names_by_text(tree: ast.Module) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,9 @@ class Declared:
         """Options that it understands; ``variant.`` stands for ``variant.<op>``."""
         return load(BackendRef(self.name)).option_names() if self.options is None else self.options
 
+
+SET_THREADS = "--threads {0}, or threads = {0} in the file of a suite"
+"""How a user of the command line sets the threads of a case."""
 
 _ROUNDED = ("fp32", "bf16", "fp16")
 _QUANTISED = ("int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight")
@@ -215,12 +219,14 @@ BACKENDS: dict[str, Declared] = {
 }
 
 
-def check(ref: BackendRef) -> None:
+def check(ref: BackendRef, set_threads: str = SET_THREADS) -> None:
     """UsageError where `ref` names no backend, or an option that the backend does not have or that the case says.
 
     A ``path.py:Class`` is judged by its source; its options are its own.
 
-    The name of another version of the engine has to be resolved.
+    Args:
+        ref: the name of another version of the engine has to be resolved.
+        set_threads: see `explain_threads`.
     """
     if ref.copy > 1:
         raise UsageError(f"backend {ref.label!r}: a run adds the second copy of the baseline itself; leave out the #")
@@ -230,16 +236,21 @@ def check(ref: BackendRef) -> None:
         return
     _known(ref.name)
     if "threads" in ref.options and role(ref) != "peer":
-        raise UsageError(f"backend {ref.name}: {explain_threads(ref.options['threads'])}")
+        raise UsageError(f"backend {ref.name}: {explain_threads(ref.options['threads'], set_threads)}")
     check_options(ref)
 
 
-def explain_threads(value: str) -> str:
+def explain_threads(value: str, set_threads: str = SET_THREADS) -> str:
     """Why neither a label, a switch of a suite nor ``--config`` sets the threads, and what does.
 
     A row of other threads than its case would be compared with backends that have those of the case.
+
+    Args:
+        value: what was given; the advice repeats it if it is a number of threads.
+        set_threads: what the user can write instead, with ``{0}`` for the number.
     """
-    return f"the threads are a part of the case; use --threads {value}, or threads = {value} in the file of a suite"
+    number = value if re.fullmatch("[1-9][0-9]*", value) else "N"
+    return f"the threads are a part of the case; use {set_threads.format(number)}"
 
 
 def check_options(ref: BackendRef) -> None:

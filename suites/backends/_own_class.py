@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import ast
 import importlib.util
 import inspect
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.suggest import unknown
@@ -39,12 +41,27 @@ def check(name: str, path: Path, class_name: str) -> None:
     missing = sources.find_missing_module(tree, path.parent)
     if missing is not None:
         raise UsageError(f"backend {name!r}: {path} imports {missing}, which is not installed")
+    undefined = sources.find_undefined_base(tree)
+    if undefined is not None:
+        raise UsageError(
+            f"backend {name!r}: {undefined[0]} of {path} derives from {undefined[1]}, which the file neither defines "
+            "nor imports"
+        )
     found = sources.find_class(tree, class_name)
     if sources.is_no_class(tree, class_name) or (found is not None and not found.bases):
         raise UsageError(_explain_no_backend(name, path, class_name))
-    lacking = _list_lacking(tree, found) if found is not None else []
+    chain = _list_bases(tree, found) if found is not None else None
+    if chain is None:
+        return
+    lacking = _list_lacking(tree, chain)
     if lacking:
         raise UsageError(_explain_lacking(name, path, class_name, lacking))
+    arguments = _find_wrong_arguments(tree, chain)
+    if arguments is not None:
+        raise UsageError(
+            f"backend {name!r}: __init__ of {class_name} of {path} takes ({arguments}); "
+            "expected (self, threads, options)"
+        )
 
 
 def load(name: str, path: Path, class_name: str) -> type[Backend]:
@@ -64,32 +81,58 @@ def load(name: str, path: Path, class_name: str) -> type[Backend]:
         raise UsageError(f"backend {name!r}: {path} has no {class_name}")
     if not (isinstance(found, type) and issubclass(found, Backend)):
         raise UsageError(_explain_no_backend(name, path, class_name))
+    abc.update_abstractmethods(found)  # some may have been assigned to attributes of it or of a base
     if inspect.isabstract(found):
         raise UsageError(_explain_lacking(name, path, class_name, sorted(found.__abstractmethods__)))
     return found
 
 
-def _list_lacking(tree: ast.Module, found: ast.ClassDef) -> list[str]:
-    """Methods that `found` surely lacks: those of every backend that neither it nor a base in the file defines.
+def _list_bases(tree: ast.Module, found: ast.ClassDef) -> list[ast.ClassDef] | None:
+    """`found` and its bases in the file, the nearest ones first; None if others may define methods of it.
 
-    Empty if a base is a class of another file, which may define them.
+    That is so if a base is a class of another file, or if the file gives one of the classes to a function.
     """
-    defined: set[str] = set()
-    left, seen = [found], set[str]()
+    left, known = [found], dict[str, ast.ClassDef]()
     while left:
-        one = left.pop()
-        if one.name in seen:
-            return []  # executing the file will say what is wrong with such bases
-        seen.add(one.name)
-        defined |= {*sources.list_names(one)}
+        one = left.pop(0)
+        if one.name in known:
+            return None  # executing the file will say what is wrong with such bases
+        known[one.name] = one
         for base in sources.get_base_names(one):
             if base == Backend.__name__ and sources.is_imported_from(tree, Backend.__module__, base):
                 continue
             further = sources.find_class(tree, base) if base is not None and base != one.name else None
             if further is None:
-                return []
+                return None
             left.append(further)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    given = [value for call in calls for value in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return [*known.values()] if known.keys().isdisjoint(getattr(value, "id", None) for value in given) else None
+
+
+def _list_lacking(tree: ast.Module, classes: Iterable[ast.ClassDef]) -> list[str]:
+    """Methods of every backend that neither a body of `classes` nor an assignment to an attribute defines."""
+    defined = {name for one in classes for name in sources.list_names(one)} | sources.list_assigned_attributes(tree)
     return sorted(Backend.__abstractmethods__ - defined)
+
+
+def _find_wrong_arguments(tree: ast.Module, classes: Sequence[ast.ClassDef]) -> str | None:
+    """The parameters of the ``__init__`` of a class if it cannot be called with threads and options.
+
+    Args:
+        tree: the source of the file.
+        classes: the class, and its bases in the order in which Python looks for methods if each has a single base.
+    """
+    if any(len(one.bases) > 1 for one in classes) or "__init__" in sources.list_assigned_attributes(tree):
+        return None
+    for one in classes:
+        made = [name for name in sources.list_names(one) if name == "__init__"]
+        node = next((node for node in one.body if getattr(node, "name", None) == "__init__"), None)
+        if made and (len(made) > 1 or not isinstance(node, ast.FunctionDef) or node.decorator_list):
+            return None
+        if isinstance(node, ast.FunctionDef):
+            return None if sources.takes_positional(node.args, 3) else ast.unparse(node.args)
+    return None
 
 
 def _explain_no_backend(name: str, path: Path, class_name: str) -> str:

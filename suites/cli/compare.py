@@ -90,15 +90,17 @@ def command(
 def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_json: bool) -> None:
     earlier = lookup.find_run(folder, before, _choose_check(before), "is a run of a suite or model with rows")
     fits, cases = _choose_check(after), earlier.environment.plan.cases
+    required = f"has cases in common with {earlier.name}"
+    if after == lookup.LAST:
+        required += f"; `{after}` never means an ablation or a history, so name the later run to compare with one"
     later = lookup.find_run(
-        folder,
-        after,
-        lambda run: fits(run) and bool(run.environment.plan.cases.keys() & cases),
-        f"has cases in common with {earlier.name}",
+        folder, after, lambda run: fits(run) and bool(run.environment.plan.cases.keys() & cases), required
     )
     for one in (earlier, later):
-        if not lookup.is_measurement(one) and not lookup.is_ablation(one) and lookup.is_shown(one):
+        has_rows = bool(one.summaries()) and not lookup.is_history(one)
+        if not has_rows and lookup.is_shown(one):
             what = lookup.describe_kind(one)
+            what += " that reached no switch and so timed nothing" if lookup.is_ablation(one) else ""
             raise UsageError(f"{one.name}: {what}, which cannot be compared; `enginebench show {one.name}` prints it")
     found = compare.compare(earlier, later, MachineNoise(folder))
     for one in (earlier, later):

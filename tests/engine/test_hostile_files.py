@@ -22,6 +22,8 @@ from tests.files import saved_with
 from tests.golden import models as golden
 
 PROGRAM, DECODER = golden.file("program"), golden.file("decoder")
+INDEXED = golden.file("program", 4)
+"""A file whose offsets of tensors `INDICES` spells."""
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_a_hostile_header_is_refused_for_what_is_wrong_with_it(change, message, 
 
 def with_index(path, change):
     """A copy of the golden program whose index, as text, `change` has altered."""
-    raw = PROGRAM.read_bytes()
+    raw = INDEXED.read_bytes()
     start = 8 + struct.unpack("<Q", raw[:8])[0]
     index = change(raw[8:start])
     path.write_bytes(struct.pack("<Q", len(index)) + index + raw[start:])
@@ -180,7 +182,7 @@ INDICES = {
 @pytest.mark.parametrize(("change", "message"), INDICES.values(), ids=INDICES.keys())
 def test_a_hostile_index_is_refused_for_what_is_wrong_with_it(change, message, mmap, tmp_path):
     path = with_index(tmp_path / "p", change)
-    assert path.read_bytes() != PROGRAM.read_bytes()
+    assert path.read_bytes() != INDEXED.read_bytes()
     with pytest.raises(ProgramError, match=rf"^{path}: .*({message})"):
         engine.load(path, mmap=mmap)
 

@@ -289,6 +289,7 @@ MISTAKES = {
     "model='none.py:factory'": "no such file",
     "model='mlp', backends=['eagre']": "unknown backend 'eagre'; did you mean 'eager'",
     "model='mlp', backends=[]": "no backend is named",
+    "model='mlp', backends=['engine[threads=2]']": "use threads=2 in the marker of a test of a model, or threads = 2",
     "model='mlp', threads=0": "expected at least 1, got 0",
     "model='mlp', arguments={'batsh': 2}": "did you mean 'batch'",
     "model='mlp', suite='quick'": "a model or a suite, not both",

@@ -289,6 +289,16 @@ def test_an_ablation_is_compared_by_its_suite_as_by_its_name(ablation, stored_su
     assert status == 2, "the newest run, where no suite is named, is no ablation"
 
 
+def test_last_says_that_it_leaves_out_ablations_where_no_other_run_has_the_cases(stored_suites, capsys):
+    name = "20260101T000002Z_abc_ablate_a"
+    (measured,) = stored_suites.rglob("*_abc_a.jsonl")
+    measured.unlink()
+    status, out, err = commands.call(capsys, "compare", name, "--results", str(stored_suites))
+    assert (status, out) == (2, "")
+    told = "`last` never means an ablation or a history, so name the later run to compare with one"
+    assert err.endswith(f" has cases in common with {name}; {told}\n")
+
+
 @pytest.fixture
 def stored(tmp_path):
     """Two runs as files; the later one launches once more."""

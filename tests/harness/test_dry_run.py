@@ -69,6 +69,87 @@ def test_a_class_that_is_a_backend_is_planned_and_loaded(name, folder, capsys):
     assert issubclass(backends.load(BackendRef(f"mine.py:{name}")), backends.Backend)
 
 
+ATTACHED = """
+from suites.backends.base import Backend, Prepared
+
+def prepare(self, model, inputs): return Prepared(model)
+def attach(found):
+    found.prepare = prepare
+    return found
+class Mine(Backend):
+    def load(self): pass
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{ATTACHED}Mine.prepare = prepare\n",
+        f"{ATTACHED}setattr(Mine, 'prepare', prepare)\n",
+        f"{ATTACHED}attach(Mine)\n",
+        f"{ATTACHED}attach(found=Mine)\n",
+        ATTACHED.replace("class Mine", "@attach\nclass Mine"),
+        ATTACHED.replace("class Mine", "class Half") + "Half.prepare = prepare\nclass Mine(Half): pass\n",
+    ],
+    ids=["assigned", "setattr", "function", "keyword", "decorator", "base"],
+)
+def test_a_method_may_be_attached_to_a_class_after_its_definition(source, folder):
+    (folder / "mine.py").write_text(source)
+    ref = BackendRef("mine.py:Mine")
+    backends.check(ref)
+    backends.load(ref)(1, {}).load()
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (f"from suites.backends.bass import Other\n{GOOD}\nMine = Good",
+         "mine.py imports suites.backends.bass, which is not installed"),
+        (f"import suites.bakends.base\n{GOOD}\nMine = Good", "mine.py imports suites.bakends, which is not installed"),
+        ("class Mine(Backend): pass",
+         "Mine of mine.py derives from Backend, which the file neither defines nor imports"),
+        (f"{GOOD}\nclass Mine(Good): pass\ndel Mine",
+         "mine.py: unknown class 'Mine'. Known: Both, Derived, Good, Half, Part, Plain"),
+        (f"{GOOD}\nclass Mine(Good):\n    def __init__(self, threads): self.threads = threads",
+         "__init__ of Mine of mine.py takes (self, threads); expected (self, threads, options)"),
+        (f"{GOOD}\nclass Base(Good):\n    def __init__(self, threads, *, mode): pass\nclass Mine(Base): pass",
+         "__init__ of Mine of mine.py takes (self, threads, *, mode); expected (self, threads, options)"),
+    ],
+    ids=["module", "package", "base", "deleted", "init", "inherited"],
+)  # fmt: skip
+def test_a_file_that_is_sure_to_fail_is_refused_before_the_run(source, told, folder):
+    (folder / "mine.py").write_text(f"{source}\n")
+    ref = BackendRef("mine.py:Mine")
+    with pytest.raises(UsageError) as raised:
+        backends.check(ref)
+    assert str(raised.value) == f"backend 'mine.py:Mine': {told}"
+    with pytest.raises((UsageError, ImportError, NameError, TypeError)):
+        backends.load(ref)(1, {"x": "1"})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{GOOD}del Backend, Half",
+        f"{GOOD}del Good\nfrom mine_too import Good",
+        f"{GOOD}if value > 3:\n    del Good",
+        f"{GOOD}del Good\ndef __getattr__(name): return Derived",
+        f"{GOOD}def __init__(self, *given): self.options = dict(given[1])\nGood.__init__ = __init__",
+        GOOD.replace("(Backend):", "(Backend):\n    def __init__(self, threads, options, more=1): pass", 1),
+        GOOD.replace("(Backend):", "(Backend):\n    def __init__(self, *given): pass", 1),
+        f"import builtins\nbuiltins.Base = object\nfrom mine_too import *\nclass Other(Base): pass\n{GOOD}",
+    ],
+    ids=["base_deleted", "bound_anew", "conditional", "getattr", "init_assigned", "default", "star", "import_star"],
+)
+def test_a_file_that_may_succeed_is_not_refused(source, folder, monkeypatch):
+    (folder / "mine_too.py").write_text(GOOD)
+    (folder / "mine.py").write_text(f"{source}\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder is added
+    ref = BackendRef("mine.py:Good")
+    backends.check(ref)
+    backends.load(ref)(1, {"x": "1"})
+
+
 def test_a_file_may_import_a_module_of_its_folder(tmp_path, monkeypatch):
     own = tmp_path / "own"
     own.mkdir()
@@ -128,6 +209,21 @@ def test_a_model_of_a_file_that_cannot_be_imported_is_refused_before_the_run(fol
     (folder / "net.py").write_text("import torch\nimport nowhere_at_all\n\ndef make(): return None\n")
     told = "enginebench: model 'net.py:make': net.py imports nowhere_at_all, which is not installed\n"
     assert dry_run(capsys, "net.py:make") == (2, "", told)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("async def make(): return None\n", "make is an async function; expected a function that returns (torch.nn."),
+        ("def make(): return None\ndef other(): return None\ndel make\n", "unknown function 'make'. Known: other\n"),
+    ],
+    ids=["async", "deleted"],
+)
+def test_a_factory_that_is_sure_to_fail_is_refused_before_the_run(source, told, folder, capsys):
+    (folder / "net.py").write_text(source)
+    status, out, err = dry_run(capsys, "net.py:make")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"enginebench: model 'net.py:make': net.py: {told}")
 
 
 def test_a_row_says_a_mistake_of_the_user_without_the_class_of_the_exception():

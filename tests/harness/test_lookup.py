@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+import suites
 from suites.harness.errors import UsageError
 from suites.harness.record import lookup, machine, store
+from suites.harness.record.frame import RecordWarning
 from suites.harness.record.schema import AblationRecord
 from tests.harness import commands, records
 
@@ -105,6 +108,27 @@ def test_last_is_the_newest_run_of_a_suitable_kind(results):
 def test_options_for_rows_say_by_name_that_an_ablation_has_none(results, capsys, run, options, told):
     status, _, err = commands.call(capsys, "show", run, *options, "--results", str(results))
     assert (status, err) == (2, f"enginebench: {told} for runs of a suite or model, and {RUNS[3]} is an ablation\n")
+
+
+def test_an_ablation_that_reached_no_switch_has_no_rows_for_any_command(tmp_path, capsys):
+    effect = AblationRecord(case="c", switch="s", switch_kind="pass", mode="leave_one_out", reached=False, with_="a",
+                            without="b")  # fmt: skip
+    for name, line in ((RUNS[1], records.summary()), (RUNS[3], effect)):
+        path = store.runs_folder(tmp_path, machine.slug()) / f"{name}.jsonl"
+        with store.Writer(path) as writer:
+            writer.append(records.environment(suite=lookup.name_suite(path), machine=machine.slug()), line)
+    where = ["--results", str(tmp_path)]
+    listed = json.loads(commands.call(capsys, "list", "runs", "--json", *where)[1])
+    assert {row["run"]: row["rows"] for row in listed} == {RUNS[1]: 1, RUNS[3]: 0}
+    with pytest.warns(RecordWarning, match="no latency"):
+        assert set(suites.load_runs(tmp_path)["run"]) == {RUNS[1]}
+    told = (
+        f"{RUNS[3]}: an ablation that reached no switch and so timed nothing, which cannot be compared; "
+        f"`enginebench show {RUNS[3]}` prints it"
+    )
+    for pair in ((RUNS[1], RUNS[3]), (RUNS[3], RUNS[1])):
+        assert commands.call(capsys, "compare", *pair, *where) == (2, "", f"enginebench: {told}\n")
+    assert "Not reached" in commands.call(capsys, "show", "last", *where)[1]
 
 
 def test_options_for_rows_are_named_where_no_run_has_rows(tmp_path, capsys):

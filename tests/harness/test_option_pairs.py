@@ -87,6 +87,14 @@ def test_no_command_takes_threads_in_a_label(arguments, told, capsys):
     assert call(capsys, *arguments) == (2, "", f"enginebench: {told}{THREADS}\n")
 
 
+@pytest.mark.parametrize("value", ["x", "0", "-2", "02", "\N{SUPERSCRIPT TWO}"])
+@pytest.mark.parametrize("arguments", [["--backends", "engine[threads={}]"], ["--config", "threads={}"]])
+def test_the_advice_on_threads_repeats_no_value_that_is_no_number_of_threads(arguments, value, capsys):
+    status, out, err = call(capsys, "run", "mlp", "--dry-run", *(one.format(value) for one in arguments))
+    assert (status, out) == (2, "")
+    assert err.endswith(f": {THREADS.replace('2', 'N')}\n")
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

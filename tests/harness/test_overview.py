@@ -88,6 +88,17 @@ def test_forms_of_a_competitor_share_a_column_that_has_the_fastest_and_a_mark():
     assert "f" not in described(case(peers=plain)).lines[0].marks
 
 
+@pytest.mark.parametrize("plain", [[], [("torch_compile", None)]], ids=["not planned", "without a time"])
+def test_a_form_is_not_called_the_fastest_where_the_backend_without_options_has_no_time(plain):
+    label = "torch_compile[mode=max-autotune]"
+    rows = [*case(peers={"eager": 4e-3, label: 3e-3}), *(row(*one, status="failed", reason="x") for one in plain)]
+    found = described(rows)
+    assert found.columns == ("eager", "torch_compile", "engine")
+    assert "f" not in found.lines[0].marks
+    assert not any("fastest form" in note for note in found.notes)
+    assert f"The column torch_compile has the times of {label} (mlp b1)." in found.notes
+
+
 def test_forms_of_the_engine_have_columns_of_their_own():
     rows = [*case(), row("engine[only=none]", 1.5e-3)]
     assert described(rows).columns[-2:] == ("engine", "engine[only=none]")

@@ -50,9 +50,20 @@ def write_marks(one: Standing) -> str:
 
 
 def find_forms(one: Standing) -> list[Summary]:
-    """Rows of an overview that are not the backend as it is used, but a faster form of it."""
+    """Rows of an overview that are not the backend as it is used, but a form of it that was faster."""
+    return [row for column, row in _list_shown_forms(one).items() if _has_time(one, column)]
+
+
+def _list_shown_forms(one: Standing) -> dict[str, Summary]:
+    """Column -> row, where an overview shows the time of a competitor with options under its name alone."""
     shown = one.best_forms()
-    return [row for column, row in shown.items() if row.role == "peer" and row.backend != column and row.latency]
+    return {
+        column: row for column, row in shown.items() if row.role == "peer" and row.backend != column and row.latency
+    }
+
+
+def _has_time(one: Standing, label: str) -> bool:
+    return label in one.rows and one.rows[label].latency is not None
 
 
 def write_neighbours(row: Summary) -> str:
@@ -69,7 +80,7 @@ def explain(standings: Sequence[Standing], short: Mapping[str, str]) -> list[str
         standings: the cases of a table.
         short: case -> the name that it has there.
     """
-    writers = (*_OF_ROWS, _explain_forms, explain_missing, explain_references)
+    writers = (*_OF_ROWS, _explain_forms, _name_only_forms, explain_missing, explain_references)
     return [note for write in writers for note in write(standings, short)]
 
 
@@ -176,6 +187,19 @@ def _explain_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> I
     for label, where in cases.items():
         column = label.partition("[")[0]
         yield f"{LETTERS['form']} form: the fastest form of {column} is {label} in {', '.join(where)}."
+
+
+def _name_only_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+    """A note a form that an overview shows under the name of its backend, where the backend without options has no
+    time.
+    """
+    cases: dict[tuple[str, str], list[str]] = {}
+    for one in standings:
+        for column, row in _list_shown_forms(one).items():
+            if not _has_time(one, column):
+                cases.setdefault((column, row.backend), []).append(short[one.case])
+    for (column, label), where in cases.items():
+        yield f"The column {column} has the times of {label} ({name_cases(where, standings, short)})."
 
 
 def _collect(

@@ -149,10 +149,13 @@ def describe_kind(run: Run) -> str:
 
 def is_shown(run: Run) -> bool:
     """True if the run has rows, or lines of an ablation, a history, kernels or a profile."""
-    return count_rows(run) > 0
+    return count_rows(run) > 0 or bool(run.of(AblationRecord))
 
 
 def count_rows(run: Run) -> int:
-    """How many rows a run has; of a run without rows, how many lines of the kind that it has instead."""
-    counts = (len(run.of(kind)) for kind in (AblationRecord, CommitRecord, KernelRecord, NodeRecord))
+    """How many rows a run has; of a history, kernels or a profile, how many lines of that kind it has instead.
+
+    An ablation that reached no switch timed nothing. It has no rows, though it has lines of kind `ablation`.
+    """
+    counts = (len(run.of(kind)) for kind in (CommitRecord, KernelRecord, NodeRecord))
     return len(run.summaries()) or next((count for count in counts if count), 0)

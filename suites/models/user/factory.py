@@ -101,6 +101,11 @@ def _parameters(name: str, file: Path, entry: str) -> tuple[Mapping[str, Option]
             f"model {name!r}: {file.name}: {entry} is a class; expected a function that returns {inputs.EXPECTED}; "
             f"functions of the file: {known}"
         )
+    if sources.is_async(tree, entry):
+        raise UnknownModel(
+            f"model {name!r}: {file.name}: {entry} is an async function; expected a function that returns "
+            f"{inputs.EXPECTED}"
+        )
     missing = sources.find_missing_module(tree, file.parent)
     if missing is not None:
         raise ModelError(f"model {name!r}: {file.name} imports {missing}, which is not installed")
@@ -139,7 +144,9 @@ def _is_bound_to_data(tree: ast.Module, entry: str) -> bool:
 
 
 def _functions(tree: ast.Module) -> list[str]:
-    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [
+        one.name for one in tree.body if isinstance(one, ast.FunctionDef) and not sources.is_deleted(tree, one.name)
+    ]
 
 
 def _option(parameter: ast.arg, default: ast.expr | None) -> Option:
