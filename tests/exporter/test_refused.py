@@ -342,6 +342,65 @@ def test_other_demands_on_dynamic_shapes_name_sizes_as_python_does():
         export(Few().eval(), (f32(4),), dynamic_shapes={"x": {0: torch.export.Dim("batch", max=12)}})
 
 
+class Squared(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] ** 2 == 16 else x
+
+
+class Paired(nn.Module):
+    def forward(self, x):
+        return x.reshape(2, -1) if x.shape[0] > 3 else x
+
+
+@pytest.mark.parametrize("limits", [{}, {"min": 2, "max": 12}], ids=str)
+def test_a_demand_on_a_dim_is_one_reason_in_the_engines_words_whatever_its_range(limits):
+    batch = torch.export.Dim("batch", **limits)
+    told = (
+        "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for sizes "
+        "with x.shape[0]*x.shape[0] == 16, and torch cannot show that all sizes of batch, which is x.shape[0], meet "
+        "it: use Dim.AUTO, which keeps to sizes that do, or a smaller range; batch can only be 4, because the model's "
+    )
+    with pytest.raises(EngineError, match=re.escape(told)):
+        export(Squared().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
+    with pytest.raises(EngineError) as caught:
+        export(Paired().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
+    text = str(caught.value)
+    assert text.count("the model's code takes the branch") == 1
+    assert "4 <= x.shape[0]" in text
+    assert "(x.shape[0] % 2) == 0 and " in text
+    assert "Infinity" not in text
+
+
+def test_sizes_that_must_agree_are_told_without_a_stop_before_the_next_reason():
+    class Joined(nn.Module):
+        def forward(self, x, y):
+            return x + y if x.shape[1] == 4 else x
+
+    a, b, c = map(torch.export.Dim, "abc")
+    with pytest.raises(EngineError) as caught:
+        export(Joined().eval(), (f32(3, 4), f32(3, 4)), dynamic_shapes={"x": {0: a, 1: c}, "y": {0: b}})
+    assert "the values of b = y.shape[0] and a = x.shape[0] must always be equal; " in str(caught.value) + "; "
+    assert "c can only be 4" in str(caught.value)
+
+
+@pytest.mark.parametrize(("least", "most", "size"), [(4, 5, 4), (2, 3, 2), (3, 5, 4)])
+def test_a_range_with_one_size_that_the_code_takes_is_no_mistake_in_the_dim(least, most, size):
+    class Even(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] % 2 == 0 else x
+
+    with pytest.raises(EngineError) as caught:
+        export(Even().eval(), (f32(size, 2),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=least, max=most)}})
+    text = str(caught.value)
+    assert (
+        "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for" in text
+    )
+    assert "the range of a Dim has only one such size: use Dim.AUTO" in text
+    assert "Cannot create Dim" not in text
+    left_to_torch = torch.export.Dim.AUTO(min=least, max=most)
+    export(Even().eval(), (f32(size, 2),), dynamic_shapes={"x": {0: left_to_torch}})
+
+
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize(
     ("dim", "name"), [(torch.export.Dim("batch", min=0, max=16), "batch"), (torch.export.Dim.DYNAMIC, "input.shape[0]")]
