@@ -168,6 +168,60 @@ def test_writes_to_buffers_become_states_by_name_and_none_is_lost():
     assert (exported.input_slots, exported.output_slots) == ([0], [0])
 
 
+class Overlapping(nn.Module):
+    """Buffers over the same memory, of which forward writes to one."""
+
+    def __init__(self, written, kind):
+        super().__init__()
+        self.written = written
+        self.weight = nn.Parameter(torch.ones(4))
+        self.register_buffer("a", torch.zeros(4) if kind != "a parameter" else self.weight.detach()[:2])
+        if kind == "an attribute":
+            self.b = self.a[:2]
+        elif kind != "a parameter":
+            self.register_buffer("b", self.a[:2] if kind == "a view" else self.a)
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, x):
+        getattr(self, self.written).add_(1.0)
+        return x * self.scale + self.weight.sum() + self.a.sum() + (self.b.sum() if hasattr(self, "b") else 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "shared"),
+    [
+        ("a", "a view", "a and b"),
+        ("b", "a view", "a and b"),
+        ("a", "the same", "a and b"),
+        ("a", "an attribute", "a and b"),
+        ("a", "a parameter", "weight and a"),
+    ],
+)
+def test_writes_to_memory_that_tensors_share_are_told_with_the_names(written, kind, shared):
+    with pytest.raises(EngineError) as caught:
+        export(Overlapping(written, kind).eval(), (f32(3),))
+    assert str(caught.value) == (
+        "torch.export could not capture the model: it writes to memory that several of its tensors share "
+        f"({shared}): keep one of them, and take the others from it in forward"
+    )
+
+
+def test_a_view_of_a_buffer_that_forward_takes_from_it_sees_its_writes():
+    class Once(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("a", torch.zeros(4))
+
+        def forward(self, x):
+            self.a[:2].add_(1.0)
+            return x + self.a.sum() + self.a[:2].sum()
+
+    program = engine.compile(Once().eval(), (f32(3),))
+    state, model = program.new_state(), Once()
+    for _ in range(2):
+        torch.testing.assert_close(program(torch.ones(3), state=state), model(torch.ones(3)))
+
+
 def test_writes_to_inputs_are_refused_by_the_inputs_name():
     (offender,) = refusal(lambda x: x.add_(1), f32(3))
     assert offender.startswith("user input args_0: the model writes to it")
