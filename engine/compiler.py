@@ -56,13 +56,13 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         config: the switches; None is ``Config()``, or ``Config(target="triton")`` for a model or inputs on a GPU.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
-            torch treats a size of 0 or 1 in the example as fixed, even if it is listed here: that is an error for a
-            Dim, and a `GuardWarning` for `Dim.AUTO`. The ranges of `Dim.AUTO` and `Dim.DYNAMIC` begin at 2 or more; a
-            `GuardWarning` says so if their ``min`` is smaller. torch captures the branches for sizes from 2 on. If a
-            range has 0 or 1, the model runs once more at this size, on the beginning of the example, and the program
-            does not take the size if the model's results are others. A `GuardWarning` says which sizes of a range the
-            program does not take. An `ExportedProgram` has no model to run: for sizes of 0 and 1 it keeps the branches
-            that it was exported with.
+            torch treats a size of 0 or 1 in the example as fixed, and a size that the model's code fixes, even if it is
+            listed here: that is an error for a Dim, and a `GuardWarning` for `Dim.AUTO`. The ranges of `Dim.AUTO` and
+            `Dim.DYNAMIC` begin at 2 or more; a `GuardWarning` says so if their ``min`` is smaller. torch captures the
+            branches for sizes from 2 on. If a range has 0 or 1, the model runs once more at this size, on the beginning
+            of the example, and the program does not take the size if the model's results are others. A `GuardWarning`
+            says which sizes of a range the program does not take. An `ExportedProgram` has no model to run: for sizes
+            of 0 and 1 it keeps the branches that it was exported with.
         calibration: not supported yet; must be None.
 
     Returns:

@@ -30,7 +30,7 @@ from engine.exporter.walk import Translated, Walk
 from engine.exporter.weights import WeightWatch, identity, to_numpy
 from engine.graph import Graph, Value
 from engine.ops import TensorType
-from engine.sizes import same
+from engine.sizes import Size, same
 
 __all__ = ["Exported", "TorchExport", "export", "export_with_torch", "translate"]
 
@@ -272,9 +272,19 @@ class _Conversion:
                 self.walk.graph.outputs.append(result)
             elif isinstance(spec.arg, TensorArgument) and not self.walk.offenders:
                 raise InternalError(f"output {spec.arg.name} was lost by the exporter")
+            elif isinstance(result, Size | Missing):
+                self._refuse_number(result)
             else:
                 self.output_slots.append({"constant": result})
         self.walk.graph.outputs += after.values()
+
+    def _refuse_number(self, result: Size | Missing) -> None:
+        """Refuse a result that is a number and depends on sizes, unless calls are refused from which it may follow."""
+        if isinstance(result, Size) or not self.walk.offenders:
+            what = f"the size {result}" if isinstance(result, Size) else "a number that is computed from sizes"
+            self.walk.offenders.append(
+                f"output: the model returns {what}; numbers among the results are the same for every call"
+            )
 
     def _as_written(self, state: Value, result: Translated) -> Translated:
         """`result` as a buffer holds it after a call. It may have another type or shape than the buffer in a program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
@@ -19,6 +19,9 @@ from engine.suggest import unknown
 
 _LONGEST = 2**31
 """torch gives this size, or more, to a Dim without a maximum."""
+
+_LEAST_OF_HINT = 2
+"""torch begins the range of `Dim.AUTO` and `Dim.DYNAMIC` here; it takes sizes of 0 and 1 as fixed."""
 
 _Hint = type(Dim.AUTO)
 
@@ -68,8 +71,8 @@ def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], rang
     """A text such as ``x.shape[0] from 4 to 16 (...)`` for each size whose range the capture has made smaller.
 
     torch assumes 2 or more for a size that another one is a formula of, and for `Dim.AUTO` and `Dim.DYNAMIC`; and it
-    restricts these two to the sizes that take the same branches as the example. A symbol with several axes is named
-    at the first one.
+    restricts these two to the sizes that take the same branches as the example. For `Dim.AUTO` that may be one size. A
+    symbol with several axes is named at the first one.
 
     Args:
         shapes: as of `DynamicShapes`.
@@ -78,20 +81,27 @@ def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], rang
     """
     found: dict[Any, str] = {}
     for node, axis, dim in list_dims(shapes, inputs):
+        if not isinstance(dim, Dim | _Hint):
+            continue
+        place = f"{node.name}.shape[{axis}]"
         expression = get_expression(node, axis)
-        if expression is None or not isinstance(dim, Dim | _Hint):
+        if expression is None or expression.is_number:
+            size = int(node.meta["val"].shape[axis])
+            if _is_hint(dim, Dim.AUTO) and size >= _LEAST_OF_HINT:
+                reason = f"the model's code fixes it, or combines it with a fixed size of {size}"
+                found[place] = f"{place} = {size} ({reason})"
             continue
         symbols = expression.free_symbols & ranges.keys()
         if len(symbols) != 1:
             continue
         (symbol,) = symbols
         least, most = _find_limits(dim)
+        least = _LEAST_OF_HINT if least is None else least
         low, high = (_limit_of(expression, symbol, end) for end in (ranges[symbol].lower, ranges[symbol].upper))
-        if (least is not None and low > least) or (most is not None and high < most):
+        if low > least or high < (_LONGEST if most is None else most):
             taken = _write_range(low, high if high < _LONGEST else None)
-            asked = _write_range(least or 0, most)
-            reason = f"torch restricts it so; dynamic_shapes have {asked}"
-            found.setdefault(symbol, f"{node.name}.shape[{axis}] {taken} ({reason})")
+            reason = f"torch restricts it so; dynamic_shapes have {_write_range(least, most)}"
+            found.setdefault(symbol, f"{place} {taken} ({reason})")
     return list(found.values())
 
 
@@ -309,6 +319,14 @@ def _write_limits(place: str, dim: Any, size: int) -> str:
     return limits
 
 
+_MISFIT = "dynamic_shapes do not fit the model"
+_ONE_LEFT = "Cannot create Dim with inconsistent"
+"""How torch fails to suggest ``b = 2*_b`` where ``_b`` would have only one value."""
+_DESCRIPTION_OF_ONE_LEFT = (
+    "the model's code takes the branch of the example input only for sizes with one remainder, as with x.shape[0] % 2 "
+    "== 0, and the range of a Dim has only one such size: use Dim.AUTO, which keeps to sizes that do, or leave this "
+    "size out of dynamic_shapes"
+)
 _CONSTRAINTS = (
     "Constraints violated",
     "Found the following conflicts between user-specified ranges",
@@ -330,32 +348,48 @@ def describe_constraints(lines: Sequence[str]) -> str | None:
     Args:
         lines: of the text of the error. Each line that begins with ``- `` has one reason.
     """
+    if lines[0].startswith(_ONE_LEFT):
+        return f"{_MISFIT}; {_DESCRIPTION_OF_ONE_LEFT}"
     if not lines[0].startswith(_CONSTRAINTS):
         return None
-    reasons = dict.fromkeys(_describe_reason(line[2:]) for line in lines if line.startswith("- "))
+    # torch joins the last reason and the sentence about specialised sizes without a separator.
+    texts = [_SPECIALISED.sub("", line.removeprefix("- ")) for line in lines if line.startswith("- ")]
+    reasons = list(dict.fromkeys([*_describe_conditions(texts), *map(_describe_reason, _without_conditions(texts))]))
     if not reasons:
-        reasons = dict.fromkeys(_describe_reason(line) for line in lines if _SPECIALISED.search(line))
-    return "; ".join(["dynamic_shapes do not fit the model", *reasons])
+        found = [found["names"] for line in lines if (found := _SPECIALISED.search(line))]
+        reasons = [f"the model's code allows only one value of {names}" for names in dict.fromkeys(found)]
+    return "; ".join([_MISFIT, *reasons])
 
 
 _CONDITION = re.compile(
-    r"Not all values of (?P<dim>\S+) = (?P<size>.+?) in the specified range .+? satisfy the generated guard "
-    r"(?P<condition>.+?)\.?$"
+    r"Not all values of (?P<dim>\S+) = (?P<size>.+?) in the specified range (?:.+? )?satisfy the generated guard "
+    r"(?P<condition>.+?)(?: and \S+ <= IntInfinity\(\))?\.?$"
 )
 """How torch says that it cannot show the captured branch of the model's code to be for all sizes of a Dim."""
 
 
+def _describe_conditions(texts: Iterable[str]) -> list[str]:
+    """A reason for each Dim of which torch has such conditions, with all of them."""
+    conditions: dict[tuple[str, str], list[str]] = {}
+    for found in filter(None, map(_CONDITION.search, texts)):
+        key = found["dim"], _name_sizes(found["size"])
+        conditions.setdefault(key, []).append(_name_sizes(found["condition"]))
+    return [
+        f"the model's code takes the branch of the example input only for sizes with {' and '.join(found)}, and torch "
+        f"cannot show that all sizes of {dim}, which is {size}, meet it: use Dim.AUTO, which keeps to sizes that do, "
+        "or a smaller range"
+        for (dim, size), found in conditions.items()
+    ]
+
+
+def _without_conditions(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if text and _CONDITION.search(text) is None]
+
+
 def _describe_reason(text: str) -> str:
-    if (found := _CONDITION.search(text)) is not None:
-        size, condition = _name_sizes(found["size"]), _name_sizes(found["condition"])
-        return (
-            f"the model's code takes the branch of the example input only for sizes with {condition}, and "
-            f"torch cannot show that all sizes of {found['dim']}, which is {size}, meet it: use Dim.AUTO, which keeps "
-            "to sizes that do, or a smaller range"
-        )
     fixed = next((found for pattern in _FIXED if (found := pattern.search(text))), None)
     if fixed is None:
-        return _name_sizes(_SPECIALISED.sub(r"the model's code allows only one value of \g<names>", text))
+        return _name_sizes(text).rstrip(".").replace("The values", "the values", 1)
     size, value = _name_sizes(fixed["size"]), int(fixed["value"])
     dim, least = _find_dim(size, value)
     if least < 2:

@@ -35,6 +35,7 @@ from engine.exporter.torch_internals import (
     is_mutable,
     is_wrapper,
     parts_of,
+    storage_key,
     tree_flatten,
     tree_leaves,
     tree_unflatten,
@@ -206,7 +207,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules
-        with _errors_as_one_sentence():
+        with _errors_as_one_sentence(program):
             program = program.run_decompositions(table)
     return program
 
@@ -244,16 +245,16 @@ def _mutates(target: OpOverload) -> bool:
 
 
 @contextlib.contextmanager
-def _errors_as_one_sentence() -> Iterator[list[str]]:
+def _errors_as_one_sentence(program: ExportedProgram | None = None) -> Iterator[list[str]]:
     """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence.
 
-    Yields what `quiet` yields.
+    Yields what `quiet` yields. `program` is what torch decomposes in this block, if it does.
     """
     try:
         with quiet() as assigned, torch.no_grad():
             yield assigned
     except Exception as error:
-        raise _sentence(error) from error
+        raise _sentence(error, program) from error
 
 
 _CACHE = re.compile(r"<class 'transformers\.[\w.]*?(\w*Cache)'>")
@@ -269,10 +270,37 @@ _TO_TORCH = re.compile(
 """Sentences at the end of torch's messages that ask the reader to write to torch's developers."""
 
 
-def _sentence(error: Exception) -> EngineError:
+_WRITES_TO_SHARED = re.compile(r"expected compiled_fn to be GraphModule|does not yet handle .*input mutations")
+"""How torch fails where a model writes to a tensor over whose memory there is another parameter or buffer."""
+
+
+def _describe_shared_memory(program: ExportedProgram) -> str | None:
+    """What to change in a model that writes to memory which several of its tensors share; None if none do.
+
+    Names all tensors that share memory with a buffer or a constant: which of them the model writes to is not known yet.
+    """
+    tensors = (program.state_dict | program.constants).items()
+    plain = [(name, one) for name, one in tensors if isinstance(one, torch.Tensor) and not is_wrapper(one)]
+    parameters = program.graph_signature.parameters
+    names: dict[int, list[str]] = {storage_key(one): [] for name, one in plain if name not in parameters}
+    for name, one in plain:
+        if (key := storage_key(one)) in names:
+            names[key].append(name)
+    shared = [" and ".join(group) for group in names.values() if len(group) > 1]
+    if not shared:
+        return None
+    return (
+        f"it writes to memory that several of its tensors share ({', '.join(shared)}): keep one of them, and take the "
+        "others from it in forward"
+    )
+
+
+def _sentence(error: Exception, program: ExportedProgram | None) -> EngineError:
     """An error of torch as an EngineError of one sentence with the user's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     text = describe_constraints(lines) or lines[0]
+    if program is not None and _WRITES_TO_SHARED.search(text):
+        text = _describe_shared_memory(program) or text
     if cache := _CACHE.search(text):
         text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
     if isinstance(error, GuardOnDataDependentSymNode):

@@ -7,7 +7,7 @@ placeholder value of the result's type in torch. An InternalError ends the walk 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,14 +20,16 @@ from engine.exporter.quantised import decode
 from engine.exporter.registry import DROPPED, Handler, Refusal, bind, find_handler, overload
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
-from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, tree_leaves
+from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, schema_arguments, tree_leaves
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Origin, Source, Value
 from engine.graph import Node as GraphNode
+from engine.sizes import Size
 
 _ASSERT = overload("_assert_scalar")
 Translated = Any  # a Value, a Missing, a number, or a list of them
 FindObstacle = Callable[[GraphNode], str | None]
+_UNSUPPORTED_NUMBER = "not supported, because numbers in a program are the same for every call"
 
 
 class Walk:
@@ -111,11 +113,11 @@ class Walk:
             if isinstance(node.target, HigherOrderOperator):
                 return self._inline(node, node.target, args)
             if not isinstance(node.target, OpOverload):
-                return Missing(None)  # a comparison of sizes, or a number that is no size
+                return Missing(None)  # a comparison of sizes, or a number that is computed from sizes and is no size
             handler = find_handler(node.target)
             if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
-                if not any(other in self.refused for other in node.all_input_nodes):
-                    raise Refusal("it reads a number that is no size")
+                if not any(map(self._is_reported, node.all_input_nodes)):
+                    raise Refusal(f"a number that is computed from sizes is {_UNSUPPORTED_NUMBER}")
                 self.refused[node] = ""
                 return self._stand_in(meta)
             context = CallContext(self.graph, meta, Source(source, module_of(node)), self.symbols.size)
@@ -137,9 +139,16 @@ class Walk:
             self.sources[node] = next((source for trace in traces if (source := from_trace(trace))), "")
         return self.sources[node]
 
-    def _note_settled(self, target: OpOverload, source: str) -> None:
+    def _is_reported(self, node: Node) -> bool:
+        """Whether `node` is refused, or is arithmetic on numbers with a result of a refused call."""
+        is_call = isinstance(node.target, OpOverload) or node.op != "call_function"
+        return node in self.refused or (not is_call and any(map(self._is_reported, node.all_input_nodes)))
+
+    def _note_settled(self, target: OpOverload, source: str, *, reads_number: bool) -> None:
         for name, only in self.symbols.scope.settled.items():
-            line = f"{target}: of size {name} only the example's, {only}, works here"
+            number = f"a number that depends on the size {name} is {_UNSUPPORTED_NUMBER}"
+            reason = number if reads_number else f"it is supported for one value of the size {name}"
+            line = f"{target}: {reason}; in the example {name} is {only}"
             self.settled.setdefault(name, line + (f" ({source})" if source else ""))
 
     def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Translated:
@@ -162,7 +171,7 @@ class Walk:
         result = handler.translate(context, **bind(handler, args, kwargs))
         self._check(target, result, context, context.meta)
         if len(self.symbols.scope.guards) > guards:
-            self._note_settled(target, context.source.line)
+            self._note_settled(target, context.source.line, reads_number=_reads_number(target, args, kwargs))
         if self.find_obstacle is not None:
             obstacles = list(map(self.find_obstacle, self.graph.nodes[nodes:]))
             if found := next(filter(None, obstacles), None):
@@ -186,6 +195,14 @@ class Walk:
             return Value("stand_in", tensor_type(meta, self.symbols.size))
         except Refusal:
             return Missing(None)
+
+
+def _reads_number(target: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a size of a call is given where the operator takes a number or a tensor, and not a size."""
+    parameters = schema_arguments(target)
+    by_position = zip(parameters, args, strict=False)
+    by_name = ((parameter, kwargs.get(parameter.name)) for parameter in parameters)
+    return any(isinstance(value, Size) and "int" not in str(one.type) for one, value in (*by_position, *by_name))
 
 
 def _body(node: Node) -> Iterable[Node]:

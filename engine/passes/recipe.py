@@ -64,18 +64,22 @@ class _Uses:
         recipe: pairs of pattern and precision.
         deciding: positions in `recipe` of the patterns that have decided the precision of a layer.
         beaten: position of a pattern -> position of an earlier one that decided for a layer that both match.
+        matched: position of a pattern -> the names of each weight that it matches.
     """
 
     def __init__(self, recipe: Sequence[tuple[str, str]]) -> None:
         self.recipe = recipe
         self.deciding: set[int] = set()
         self.beaten: dict[int, int] = {}
+        self.matched: dict[int, set[tuple[str, ...]]] = {}
 
     def choose(self, names: Sequence[str]) -> str | None:
         """The precision of the layer that has these names; None if no pattern matches it."""
         matching = [number for number, (pattern, _) in enumerate(self.recipe) if _matches(pattern, names)]
         if not matching:
             return None
+        for number in matching:
+            self.matched.setdefault(number, set()).add(tuple(names))
         first, *others = matching
         self.deciding.add(first)
         for number in others:
@@ -92,10 +96,11 @@ class _Uses:
                 raise ConfigError(_describe_unknown(pattern, layers))
             earlier, other = self.recipe[self.beaten[number]]
             if other != precision:
+                is_same = self.matched[number] == self.matched[self.beaten[number]]
+                advice = "remove one of them" if is_same else f"put {pattern!r} before {earlier!r}"
                 raise ConfigError(
                     f"recipe: {pattern!r}: {precision}: it has no effect, because {earlier!r}: {other} comes first and "
-                    f"matches the same layers; the first pattern that matches a layer decides, so put {pattern!r} "
-                    f"before {earlier!r}"
+                    f"matches the same layers; the first pattern that matches a layer decides, so {advice}"
                 )
 
 

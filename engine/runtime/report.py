@@ -147,7 +147,7 @@ class Report:
                 table(("pass", "changes"), self.passes),
                 table(("kernel", "launches"), self.kernels),
                 *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
-                *([f"{self.counts.describe_emulated_launches()}."] if self.emulated_launches else []),
+                *([f"{_begin_sentence(self.counts.describe_emulated_launches())}."] if self.emulated_launches else []),
                 *([self._warning()] if self.reference_launches else []),
             ]
         )
@@ -166,7 +166,7 @@ class Report:
         if self.reference_slowdown is not None and self._has_reference_linear:
             factor = f"{self.reference_slowdown:,.0f}"
             slow = f". That of {_TIMED_OP} takes with float32 about {factor} times as long as at the roof of one core"
-        return f"{self.counts.describe_reference_launches()}: {', '.join(texts)}{slow}."
+        return f"{_begin_sentence(self.counts.describe_reference_launches())}: {', '.join(texts)}{slow}."
 
 
 class Reports(dict[str, Report]):
@@ -202,16 +202,28 @@ class Counts:
 
     def describe_emulated_launches(self) -> str:
         """How many launches lack instructions, and what that means for their time: sentences without the last stop."""
+        having = _with_verb(self.emulated_launches, self.launches, "", "has", "have")
         return (
-            f"{self.emulated_launches} of {self.launches} launches have products in bfloat16, for which this processor "
-            "or the chosen instruction set lacks instructions: they are computed in float32. Of many rows they are no "
-            "faster than in float32; of few rows they are, because the weights have half of the bytes"
+            f"{having} products in bfloat16, for which this processor or the chosen instruction set lacks "
+            "instructions: they are computed in float32. Of many rows they are no faster than in float32; of few rows "
+            "they are, because the weights have half of the bytes"
         )
 
     def describe_reference_launches(self) -> str:
         """How many launches use reference kernels: the beginning of a sentence."""
         share = f" ({self.reference_flops / self.flops:.0%} of the FLOPs)" if self.flops else ""
-        return f"{self.reference_launches} of {self.launches} launches{share} use reference kernels, which are slow"
+        using = _with_verb(self.reference_launches, self.launches, share, "uses", "use")
+        return f"{using} reference kernels, which are slow"
+
+
+def _with_verb(some: int, launches: int, share: str, singular: str, plural: str) -> str:
+    """The beginning of a sentence about `some` of the launches of a program: ``the only launch (40%) uses``."""
+    subject = "the only launch" if some == launches == 1 else f"{some} of {launches} launches"
+    return f"{subject}{share} {singular if some == 1 else plural}"
+
+
+def _begin_sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def build_report(
@@ -486,8 +498,8 @@ class Profile:
         if not slow:
             return []
         share = sum(node.time_share for node in slow)
-        launches = f"{len(slow)} of {self.launches} launches, {share:.1%} of the time"
-        return [f"{_REFERENCE_MARK}: {launches}, use reference kernels, which are slow."]
+        using = _with_verb(len(slow), self.launches, f", {share:.1%} of the time,", "uses", "use")
+        return [f"{_REFERENCE_MARK}: {using} reference kernels, which are slow."]
 
 
 @dataclass(frozen=True)

@@ -235,16 +235,80 @@ FOR_ONE_SIZE = {
     "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x.t()[None], 3),
     "slice_scatter": lambda x: torch.slice_scatter(x, x[::2] * 2, 0, 0, None, 2),
     "upsample_linear1d": lambda x: F.interpolate(x.t()[None], scale_factor=2, mode="linear"),
-    "lt": lambda x: x < x.shape[0],
-    "full": lambda x: torch.full((2,), x.shape[0]),
 }
 
 
 @pytest.mark.parametrize("call", FOR_ONE_SIZE)
 def test_a_call_that_is_worked_out_for_one_size_is_named_with_it(call):
-    message = rf"1 unsupported.*\n  - aten\.{call}\S*: of size n only the example's, 8, works here .*test_dynamic"
+    message = (
+        rf"1 unsupported.*\n  - aten\.{call}\S*: it is supported for one value of the size n; in the example n is 8 "
+        r"\(.*test_dynamic"
+    )
     with pytest.raises(engine.UnsupportedOp, match=message):
         engine.compile(Call(FOR_ONE_SIZE[call]).eval(), (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
+
+
+WITH_A_SIZE_AS_NUMBER = {
+    "lt": lambda x: x < x.shape[0],
+    "full": lambda x: torch.full((x.shape[0],), x.shape[0]),
+    "mul": lambda x: x * x.shape[0],
+    "add": lambda x: torch.add(x, x, alpha=x.shape[0]),
+    "clamp": lambda x: x.clamp(max=2 * x.shape[0]),
+}
+
+
+@pytest.mark.parametrize("call", WITH_A_SIZE_AS_NUMBER)
+def test_a_size_that_a_call_takes_as_a_number_is_named_as_what_is_unsupported(call):
+    message = (
+        rf"1 unsupported.*\n  - aten\.{call}\S*: a number that depends on the size n is not supported, because numbers "
+        r"in a program are the same for every call; in the example n is 8 \(.*test_dynamic"
+    )
+    with pytest.raises(engine.UnsupportedOp, match=message):
+        engine.compile(Call(WITH_A_SIZE_AS_NUMBER[call]).eval(), (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
+
+
+WITH_A_NUMBER_FROM_SIZES = {
+    "a quotient": lambda x: x * (1 / x.shape[0]),
+    "a root": lambda x: x * x.shape[0] ** -0.5,
+    "a comparison": lambda x: x * (2 * x.shape[0] > 20),
+}
+
+
+@pytest.mark.parametrize("number", WITH_A_NUMBER_FROM_SIZES)
+def test_a_number_that_is_computed_from_sizes_is_named_as_what_is_unsupported(number):
+    message = (
+        r"1 unsupported.*\n  - aten\.mul\S*: a number that is computed from sizes is not supported, because .*\(.*test_"
+    )
+    model, x = Call(WITH_A_NUMBER_FROM_SIZES[number]).eval(), torch.randn(8, 3)
+    with pytest.raises(engine.UnsupportedOp, match=message):
+        engine.compile(model, (x,), dynamic_shapes=ANY_ROWS)
+    program = engine.compile(model, (x,), engine.Config(fallback="torch"), dynamic_shapes=ANY_ROWS)
+    longer = torch.randn(11, 3)
+    torch.testing.assert_close(program(longer), model(longer))
+
+
+def test_arithmetic_on_a_number_from_a_tensor_is_not_blamed_on_sizes():
+    model = Call(lambda x: x * (x.sum().item() * 0.5)).eval()
+    with pytest.raises(engine.UnsupportedOp, match=r"^1 unsupported.*\n  - aten\.item\.default: ") as raised:
+        engine.compile(model, (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
+    assert "sizes" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [
+        (lambda n: n, "the size n"),
+        (lambda n: 2 * n + 1, r"the size 2\*n \+ 1"),
+        (lambda n: 1 / n, "a number that is computed from sizes"),
+        (lambda n: 2 * n > 20, "a number that is computed from sizes"),
+    ],
+)
+def test_a_number_that_follows_from_sizes_is_refused_as_a_result(number, what):
+    model, x = Call(lambda x: (x * 2, number(x.shape[0]))).eval(), torch.randn(8, 3)
+    with pytest.raises(engine.UnsupportedOp, match=rf"output: the model returns {what}; numbers among the results are"):
+        engine.compile(model, (x,), dynamic_shapes=ANY_ROWS)
+    program = engine.compile(model, (x,), engine.Config(fallback="torch"), dynamic_shapes=ANY_ROWS)
+    assert program(torch.randn(11, 3))[1] == number(11)
 
 
 @pytest.mark.parametrize(

@@ -278,3 +278,19 @@ def test_a_message_about_a_header_has_no_wording_of_python(tmp_path):
         saved_with(engine.load(PROGRAM), tmp_path / "p", change)
         with pytest.raises(ProgramError, match="another type or length than expected"):
             engine.load(tmp_path / "p")
+
+
+@pytest.mark.parametrize(("source", "load"), [(PROGRAM, engine.load), (DECODER, engine.load_decoder)])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_file_that_is_cut_or_has_a_changed_byte_anywhere_is_refused_in_one_line(source, load, mmap, tmp_path):
+    raw, path = source.read_bytes(), tmp_path / "model.engine"
+    start = 8 + int.from_bytes(raw[:8], "little")
+    cuts = [0, 1, 7, 8, 9, start - 1, start, start + 1, len(raw) - 1, *range(20, len(raw), len(raw) // 40)]
+    positions = [*range(16), *range(16, start, start // 60), *range(start, len(raw), (len(raw) - start) // 60)]
+    flips = [raw[:at] + bytes([raw[at] ^ mask]) + raw[at + 1 :] for at in positions for mask in (1, 0x20, 0x80)]
+    for contents in (*(raw[:cut] for cut in cuts), *flips):
+        path.write_bytes(contents)
+        with pytest.raises(ProgramError) as caught:
+            load(path, mmap=mmap)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)

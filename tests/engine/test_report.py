@@ -76,6 +76,11 @@ class Integers(nn.Module):
         return x.cumprod(-1).sum(-1), x.cumprod(0)
 
 
+class Cumulated(nn.Module):
+    def forward(self, x):
+        return x.cumprod(0)
+
+
 def test_a_report_names_the_operations_of_reference_kernels_and_the_time_of_linear_only_if_there_is_one():
     program = engine.compile(Integers().eval(), (torch.ones(4, 100, dtype=torch.int64),))
     report = program.report()
@@ -92,6 +97,38 @@ def test_a_report_names_the_operations_of_reference_kernels_and_the_time_of_line
         f"linear of float32. That of linear takes with float32 about {factor} times as long as at the roof of one core."
     )
     assert "reference_slowdown" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("some", "launches", "subject", "uses", "has"),
+    [
+        (1, 1, "the only launch", "uses", "has"),
+        (1, 3, "1 of 3 launches", "uses", "has"),
+        (3, 3, "3 of 3 launches", "use", "have"),
+    ],
+)
+def test_a_report_counts_launches_as_a_sentence_does(some, launches, subject, uses, has):
+    counts = Counts(launches=launches, reference_launches=some, emulated_launches=some, flops=4, reference_flops=1)
+    assert (
+        counts.describe_reference_launches() == f"{subject} (25% of the FLOPs) {uses} reference kernels, which are slow"
+    )
+    assert counts.describe_emulated_launches().startswith(
+        f"{subject} {has} products in bfloat16, for which this processor"
+    )
+    report = build_report([counts], name="x", sizes=(), export_seconds=None, compile_seconds=0.0,
+                          config=engine.Config(target="interpreter"), digest="", run_digest="")  # fmt: skip
+    beginning = subject[0].upper() + subject[1:]
+    assert f"\n\n{beginning} {has} products" in str(report)
+    assert f"\n\n{beginning} (25% of the FLOPs) {uses} reference" in str(report)
+
+
+def test_a_profile_of_one_launch_of_a_reference_kernel_says_so_in_the_singular():
+    x = torch.ones(4, 100, dtype=torch.int64)
+    profile = engine.compile(Cumulated().eval(), (x,)).profile(x, runs=1, roofs=False)
+    assert profile.launches == 1
+    assert str(profile).splitlines()[-1] == (
+        "r: the only launch, 100.0% of the time, uses reference kernels, which are slow."
+    )
 
 
 def test_a_report_names_the_first_few_operations_of_reference_kernels():

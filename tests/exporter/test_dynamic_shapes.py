@@ -169,12 +169,20 @@ class Tripled(nn.Module):
         return x * 3 if x.shape[0] < 5 else x * 2
 
 
+class Halved(nn.Module):
+    def forward(self, x):
+        return x / 2 if x.shape[0] > 3 else x
+
+
 NARROWED = {
     "a product": (Doubled, 2 * Dim("half", min=1, max=8), (4, 16, 2), "from 4 to 16", "from 2 to 16"),
     "a sum": (Doubled, Dim("rows", min=0, max=8) + 1, (3, 9, 1), "from 3 to 9", "from 1 to 9"),
     "without a limit": (Doubled, 2 * Dim("half"), (4, 100, 2), "from 4 on", "from 0 on"),
     "DYNAMIC": (Doubled, Dim.DYNAMIC(min=1, max=8), (2, 8, 1), "from 2 to 8", "from 1 to 8"),
     "AUTO": (Tripled, Dim.AUTO(min=2, max=8), (2, 4, 5), "from 2 to 4", "from 2 to 8"),
+    "AUTO without limits": (Tripled, Dim.AUTO, (2, 4, 5), "from 2 to 4", "from 2 on"),
+    "AUTO without a maximum": (Halved, Dim.AUTO, (4, 100, 3), "from 4 on", "from 2 on"),
+    "DYNAMIC without limits": (Halved, Dim.DYNAMIC, (4, 100, 3), "from 4 on", "from 2 on"),
 }
 
 
@@ -193,6 +201,23 @@ def test_a_range_that_torch_makes_smaller_is_a_warning(model, dim, rows, taken, 
         torch.testing.assert_close(program(x), model()(x))
     with pytest.raises(engine.ShapeError):
         program(torch.randn(outside, 3))
+
+
+class Four(nn.Module):
+    def forward(self, x):
+        return x / 4 if x.shape[0] == 4 else x
+
+
+def test_a_size_that_the_code_fixes_though_it_is_left_to_torch_is_a_warning():
+    with pytest.warns(engine.GuardWarning) as issued:
+        program = compiled({"x": {0: Dim.AUTO}}, Four, (torch.randn(4, 3),))
+    (message,) = [str(one.message).partition(". A call")[0] for one in issued]
+    assert message == (
+        "Four does not take all sizes that dynamic_shapes allow, only x.shape[0] = 4 (the model's code fixes it, or "
+        "combines it with a fixed size of 4)"
+    )
+    with pytest.raises(engine.ShapeError):
+        program(torch.randn(5, 3))
 
 
 @pytest.mark.parametrize(

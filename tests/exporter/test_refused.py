@@ -172,6 +172,60 @@ def test_writes_to_buffers_become_states_by_name_and_none_is_lost():
     assert (exported.input_slots, exported.output_slots) == ([0], [0])
 
 
+class Overlapping(nn.Module):
+    """Buffers over the same memory, of which forward writes to one."""
+
+    def __init__(self, written, kind):
+        super().__init__()
+        self.written = written
+        self.weight = nn.Parameter(torch.ones(4))
+        self.register_buffer("a", torch.zeros(4) if kind != "a parameter" else self.weight.detach()[:2])
+        if kind == "an attribute":
+            self.b = self.a[:2]
+        elif kind != "a parameter":
+            self.register_buffer("b", self.a[:2] if kind == "a view" else self.a)
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, x):
+        getattr(self, self.written).add_(1.0)
+        return x * self.scale + self.weight.sum() + self.a.sum() + (self.b.sum() if hasattr(self, "b") else 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "shared"),
+    [
+        ("a", "a view", "a and b"),
+        ("b", "a view", "a and b"),
+        ("a", "the same", "a and b"),
+        ("a", "an attribute", "a and b"),
+        ("a", "a parameter", "weight and a"),
+    ],
+)
+def test_writes_to_memory_that_tensors_share_are_told_with_the_names(written, kind, shared):
+    with pytest.raises(EngineError) as caught:
+        export(Overlapping(written, kind).eval(), (f32(3),))
+    assert str(caught.value) == (
+        "torch.export could not capture the model: it writes to memory that several of its tensors share "
+        f"({shared}): keep one of them, and take the others from it in forward"
+    )
+
+
+def test_a_view_of_a_buffer_that_forward_takes_from_it_sees_its_writes():
+    class Once(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("a", torch.zeros(4))
+
+        def forward(self, x):
+            self.a[:2].add_(1.0)
+            return x + self.a.sum() + self.a[:2].sum()
+
+    program = engine.compile(Once().eval(), (f32(3),))
+    state, model = program.new_state(), Once()
+    for _ in range(2):
+        torch.testing.assert_close(program(torch.ones(3), state=state), model(torch.ones(3)))
+
+
 def test_writes_to_inputs_are_refused_by_the_inputs_name():
     (offender,) = refusal(lambda x: x.add_(1), f32(3))
     assert offender.startswith("user input args_0: the model writes to it")
@@ -361,6 +415,65 @@ def test_other_demands_on_dynamic_shapes_name_sizes_as_python_does():
     told = r"dynamic_shapes do not fit the model; .* x\.shape\[0\] <= 8, and torch .* batch, which"
     with pytest.raises(EngineError, match=told):
         export(Few().eval(), (f32(4),), dynamic_shapes={"x": {0: torch.export.Dim("batch", max=12)}})
+
+
+class Squared(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] ** 2 == 16 else x
+
+
+class Paired(nn.Module):
+    def forward(self, x):
+        return x.reshape(2, -1) if x.shape[0] > 3 else x
+
+
+@pytest.mark.parametrize("limits", [{}, {"min": 2, "max": 12}], ids=str)
+def test_a_demand_on_a_dim_is_one_reason_in_the_engines_words_whatever_its_range(limits):
+    batch = torch.export.Dim("batch", **limits)
+    told = (
+        "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for sizes "
+        "with x.shape[0]*x.shape[0] == 16, and torch cannot show that all sizes of batch, which is x.shape[0], meet "
+        "it: use Dim.AUTO, which keeps to sizes that do, or a smaller range; batch can only be 4, because the model's "
+    )
+    with pytest.raises(EngineError, match=re.escape(told)):
+        export(Squared().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
+    with pytest.raises(EngineError) as caught:
+        export(Paired().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
+    text = str(caught.value)
+    assert text.count("the model's code takes the branch") == 1
+    assert "4 <= x.shape[0]" in text
+    assert "(x.shape[0] % 2) == 0 and " in text
+    assert "Infinity" not in text
+
+
+def test_sizes_that_must_agree_are_told_without_a_stop_before_the_next_reason():
+    class Joined(nn.Module):
+        def forward(self, x, y):
+            return x + y if x.shape[1] == 4 else x
+
+    a, b, c = map(torch.export.Dim, "abc")
+    with pytest.raises(EngineError) as caught:
+        export(Joined().eval(), (f32(3, 4), f32(3, 4)), dynamic_shapes={"x": {0: a, 1: c}, "y": {0: b}})
+    assert "the values of b = y.shape[0] and a = x.shape[0] must always be equal; " in str(caught.value) + "; "
+    assert "c can only be 4" in str(caught.value)
+
+
+@pytest.mark.parametrize(("least", "most", "size"), [(4, 5, 4), (2, 3, 2), (3, 5, 4)])
+def test_a_range_with_one_size_that_the_code_takes_is_no_mistake_in_the_dim(least, most, size):
+    class Even(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] % 2 == 0 else x
+
+    with pytest.raises(EngineError) as caught:
+        export(Even().eval(), (f32(size, 2),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=least, max=most)}})
+    text = str(caught.value)
+    assert (
+        "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for" in text
+    )
+    assert "the range of a Dim has only one such size: use Dim.AUTO" in text
+    assert "Cannot create Dim" not in text
+    left_to_torch = torch.export.Dim.AUTO(min=least, max=most)
+    export(Even().eval(), (f32(size, 2),), dynamic_shapes={"x": {0: left_to_torch}})
 
 
 @pytest.mark.parametrize("size", [0, 1])

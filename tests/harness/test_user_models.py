@@ -22,6 +22,7 @@ from suites.harness.judge import reference
 from suites.harness.measure.job import Job
 from suites.harness.run import checks, plan, reporter, runner
 from suites.models import ModelError
+from suites.models.user import exported
 from tests.harness.commands import call
 
 FACTORIES = """
@@ -311,6 +312,28 @@ def test_why_torch_cannot_read_a_program_is_one_line_without_its_log(capsys, fol
     assert "archive_version" in err
     assert "warnings above" not in err
     assert not caplog.records
+
+
+def test_a_program_file_with_a_changed_byte_is_refused_or_computes_the_same(folder, tmp_path):
+    """torch.export.load reads weights without comparing checksums."""
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), torch.randn(2, 8)
+    whole = tmp_path / "whole.pt2"
+    torch.export.save(torch.export.export(model, (x,)), whole)
+    raw = whole.read_bytes()
+    weights = [raw.index(one.detach().numpy().tobytes()) for one in model.parameters()]
+    path, messages = tmp_path / "changed.pt2", []
+    for position in (*weights, *range(5, len(raw), len(raw) // 60)):
+        path.write_bytes(raw[:position] + bytes([raw[position] ^ 0x41]) + raw[position + 1 :])
+        try:
+            module = exported.spec("changed.pt2", path, "").make({})
+        except ModelError as error:
+            messages.append(str(error))
+        else:
+            assert torch.equal(module(x), model(x))
+    for number in (0, 1):
+        assert messages[number].startswith("model 'changed.pt2': changed.pt2 is damaged: its member '")
+        assert messages[number].endswith(f"weight_{number}' is not as it was written")
+    assert len(messages) > 50
 
 
 def random_file(path, uses_it):

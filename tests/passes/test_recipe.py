@@ -113,6 +113,15 @@ def test_a_pattern_that_earlier_ones_leave_without_effect_is_refused(model):
     engine.compile(model, (IDS,), engine.Config(recipe={"*": "bf16", "head": "bf16"}))
 
 
+def test_patterns_that_exchange_places_without_effect_are_to_be_removed(model):
+    """Of two patterns for the same layers, neither has an effect behind the other one."""
+    for recipe in ({"head": "bf16", "hea?": "int8_weight"}, {"hea?": "int8_weight", "head": "bf16"}):
+        with pytest.raises(engine.ConfigError, match=r"a layer decides, so remove one of them$"):
+            engine.compile(model, (IDS,), engine.Config(recipe=recipe))
+    with pytest.raises(engine.ConfigError, match=r"a layer decides, so put 'head' before '\*'$"):
+        engine.compile(model, (IDS,), engine.Config(recipe={"*": "bf16", "head": "int8_weight"}))
+
+
 def test_other_layers_have_the_precision_of_the_config(model):
     config = engine.Config(precision="int8_weight", recipe={"head": "fp32", "table": "bf16"})
     program = engine.compile(model, (IDS,), config)

@@ -148,7 +148,9 @@ def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) 
         short,
         ("reference",),
         lambda row: (
-            f"{row.reference_launches} of {row.launches} launch{'' if row.launches == 1 else 'es'} of {row.backend}"
+            f"the only launch of {row.backend}"
+            if row.reference_launches == row.launches == 1
+            else f"{row.reference_launches} of {row.launches} launches of {row.backend}"
         ),
     )
     if texts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _EXPECTED = "expected a file that torch.export.save wrote"
 _MEMBER, _MEMBER_UNTIL_2_7 = "/models/model.json", "serialized_exported_program.json"
 """Members that hold the graph of the program: with PyTorch 2.8 or newer, and before."""
+
+_CHUNK = 1 << 20
 
 
 def spec(name: str, file: Path, entry: str) -> ModelSpec:
@@ -59,6 +62,22 @@ def _holds_program(file: Path) -> bool:
     return any(name == _MEMBER_UNTIL_2_7 or name.endswith(_MEMBER) for name in names)
 
 
+def _find_damaged(file: Path) -> str | None:
+    """The first member of the archive whose checksum does not match, or that cannot be read; None if all are whole.
+
+    torch.export.load does not compare the checksums: a program with other weights would be measured.
+    """
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            try:
+                with archive.open(member) as content:
+                    while content.read(_CHUNK):  # compares the checksum at the end
+                        pass
+            except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError):
+                return member.filename
+    return None
+
+
 @contextmanager
 def _held_log(name: str) -> Iterator[list[BaseException]]:
     """Hides what this thread logs to a logger; yields the exceptions of the hidden records."""
@@ -82,6 +101,8 @@ def _held_log(name: str) -> Iterator[list[BaseException]]:
 def _load(name: str, file: Path) -> tuple[Any, tuple[torch.Tensor, ...]]:
     import torch
 
+    if (member := _find_damaged(file)) is not None:
+        raise ModelError(f"model {name!r}: {file.name} is damaged: its member {member!r} is not as it was written")
     with _held_log("torch.export") as logged:
         try:
             program = torch.export.load(file)
