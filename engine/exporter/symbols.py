@@ -55,8 +55,8 @@ class Symbols:
             shape: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else ()
             for axis, size in enumerate(shape):
                 symbols: set[sympy.Symbol] = size.node.expr.free_symbols if isinstance(size, torch.SymInt) else set()
-                for symbol in symbols:
-                    self._declare(ranges, size, symbol, names.get((node.name, axis)))
+                if len(symbols) == 1:  # with several, torch has found each as a size of its own, too
+                    self._declare(ranges, size, *symbols, names.get((node.name, axis)))
 
     def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
         if symbol in self._names or symbol in self._known:

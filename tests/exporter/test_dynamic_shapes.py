@@ -245,3 +245,21 @@ def test_a_collection_names_the_sizes_by_their_tensors():
     shapes[torch.randn(2)] = ROWS
     with pytest.raises(engine.ConfigError, match=r"^dynamic_shapes: .*not found"):
         compiled(shapes)
+
+
+def test_a_size_of_an_input_may_be_a_product_of_sizes_of_others():
+    """torch finds it so: there is no symbol of the size alone."""
+
+    class Table(nn.Module):
+        def forward(self, x, rows, columns):
+            return x.reshape(rows.shape[0], columns.shape[0]) * 2 + rows[:, None] + columns
+
+    def inputs(rows, columns):
+        return torch.randn(rows * columns), torch.randn(rows), torch.randn(columns)
+
+    model = Table().eval()
+    program = engine.compile(model, inputs(3, 4), dynamic_shapes=({0: Dim.AUTO},) * 3)
+    for given in (inputs(3, 4), inputs(5, 2), inputs(7, 11)):
+        torch.testing.assert_close(program(*given), model(*given), rtol=0, atol=0)
+    with pytest.raises(engine.ShapeError, match=r"input 'x': expected float32\[14\]"):
+        program(torch.randn(12), *inputs(7, 2)[1:])

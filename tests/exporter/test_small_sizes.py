@@ -441,3 +441,15 @@ def test_choices_of_some_of_three_small_sizes_are_refused_alone():
     for shape in ((1, 1, 5), (1, 1, 1), (3, 1, 0), (1, 1, 0)):
         with pytest.raises(engine.ShapeError, match="compiled for sizes with"):
             program(torch.randn(shape))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
+def test_complex_numbers_of_16_bit_parts_are_compared():
+    """Which torch.equal refuses. The engine has no such type: that is what compile says."""
+
+    class Half(nn.Module):
+        def forward(self, x):
+            return x.chalf()
+
+    with pytest.raises(engine.UnsupportedOp, match="complex32"):
+        compile_for(Half(), torch.randn(3, 4), n={"min": 1, "max": 9})
