@@ -10,6 +10,7 @@ TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 RUN_OPTIONS ?=
 MINUTES ?= 30
 FUZZ_OPTIONS ?=
+SWEEP_OPTIONS ?=
 # Whether a warning of the C compiler fails the build of the extension.
 WERROR ?= OFF
 
@@ -28,7 +29,7 @@ define on-gpu
 @if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(1); else echo "not measured: no CUDA device"; fi
 endef
 
-.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz clean distclean
+.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -46,6 +47,7 @@ help:
 	@echo "make kernels-arm64 the same, cross-compiled for 64-bit Arm and run under qemu"
 	@echo "make sanitize      the kernel tests under the address and undefined-behaviour sanitizers"
 	@echo "make fuzz          program files made and changed at random, for MINUTES=$(MINUTES) (docs/reliability.md)"
+	@echo "make sweep         every operator of torch's database beside eager PyTorch (docs/reliability.md)"
 	@echo "make venv          only make $(VENV)"
 	@echo "make clean         remove built files (distclean: $(VENV) too)"
 
@@ -134,6 +136,9 @@ sanitize-python: $(STAMP)
 
 fuzz: sanitize-python
 	$(BIN)/python -m tests.fuzz run --minutes $(MINUTES) --jobs $(JOBS) --native build/sanitize-python/_native.abi3.so $(FUZZ_OPTIONS)
+
+sweep: $(STAMP)
+	$(BIN)/python -m tests.sweep --jobs $(JOBS) $(SWEEP_OPTIONS)
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

@@ -56,7 +56,7 @@ class Symbols:
             for axis, size in enumerate(shape):
                 symbols: set[sympy.Symbol] = size.node.expr.free_symbols if isinstance(size, torch.SymInt) else set()
                 if len(symbols) == 1:  # with several, torch has found each as a size of its own, too
-                    self._declare(ranges, size, *symbols, names.get((node.name, axis)))
+                    self._declare(ranges, size, symbols.pop(), names.get((node.name, axis)))
 
     def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
         if symbol in self._names or symbol in self._known:

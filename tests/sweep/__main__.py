@@ -1,0 +1,110 @@
+"""Every operator of torch's own database against eager PyTorch.
+
+    python -m tests.sweep [--operators NAME,...] [--types NAME,...] [--sizes fixed,auto,range] [--samples N] [--jobs N]
+                          [--into docs/reliability.md]
+
+Ends with status 1 where a result was wrong or an error was no refusal. See docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+from engine.suggest import find_nearest
+from suites.harness.present import markdown
+from suites.harness.record import machine
+from tests.sweep.check import SIZES, check_operator
+from tests.sweep.samples import OPERATORS
+
+_TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+_COUNTED = {
+    "right": "programs, right",
+    "calls": "further calls, right",
+    "guarded": "further calls, refused",
+    "refused": "refused by compile",
+    "skipped": "skipped",
+    "wrong": "wrong",
+}
+"""What an `Outcome` counts, and the title of its column."""
+
+Task = tuple[str, str, str, int]
+"""Operator, element type, kind of sizes, number of samples."""
+
+
+def _sweep(tasks: list[Task], jobs: int) -> tuple[dict[tuple[str, str], Counter[str]], list[str]]:
+    """Counts by type and kind of sizes, and all findings. `operators` counts those of which a sample was right."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    findings: list[str] = []
+    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=50) as pool:
+        futures = {pool.submit(check_operator, *task): task for task in tasks}
+        for done, future in enumerate(as_completed(futures), 1):
+            operator, dtype, sizes, _ = futures[future]
+            try:
+                outcome = future.result()
+            except BrokenProcessPool:
+                died = f"a process died at {operator}, {dtype}, sizes {sizes}, or at what ran beside it"
+                print(died)
+                return counts, [*findings, died]
+            row = counts.setdefault((dtype, sizes), Counter())
+            row.update(outcome.counts)
+            row["operators"] += outcome.counts["right"] > 0
+            findings += outcome.findings
+            for text in outcome.findings:
+                print(text, flush=True)
+            if sys.stderr.isatty():
+                print(f"{done} of {len(futures)}", end="\r", file=sys.stderr, flush=True)
+    return counts, findings
+
+
+def _write_table(counts: dict[tuple[str, str], Counter[str]]) -> str:
+    titles = ("element type", "sizes", "operators", *_COUNTED.values())
+    lines = [f"| {' | '.join(titles)} |", f"|---|---|{'---:|' * (len(titles) - 2)}"]
+    lines += [
+        f"| {dtype} | {sizes} | {row['operators']} | " + " | ".join(f"{row[name]:,}" for name in _COUNTED) + " |"
+        for (dtype, sizes), row in sorted(counts.items(), key=lambda item: (SIZES.index(item[0][1]), item[0][0]))
+    ]
+    return "\n".join(lines)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.sweep", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--operators", default=",".join(OPERATORS), help="names as torch has them; all if left out")
+    parser.add_argument("--types", default=",".join(_TYPES), help="element types of the inputs")
+    parser.add_argument("--sizes", default=SIZES[0], help=f"how sizes vary: {', '.join(SIZES)}")
+    parser.add_argument("--samples", type=int, default=4, help="about how many of each operator and type")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--into", type=Path, help="a page between whose markers the table goes")
+    options = parser.parse_args()
+    for name, known in (("operators", OPERATORS), ("types", _TYPES), ("sizes", SIZES)):
+        for one in getattr(options, name).split(","):
+            if one not in known:
+                parser.error(f"--{name}: {one!r} is unknown; the nearest one is {find_nearest(one, known)!r}")
+    return options
+
+
+def main() -> int:
+    """Run the sweep that the command line asks for."""
+    options = _parse()
+    tasks = [
+        (operator, dtype, sizes, options.samples)
+        for sizes in options.sizes.split(",")
+        for dtype in options.types.split(",")
+        for operator in options.operators.split(",")
+    ]
+    counts, findings = _sweep(tasks, options.jobs)
+    text = _write_table(counts)
+    print(text)
+    if options.into:
+        heading = markdown.heading(machine.environment())
+        markdown.write_between(options.into, "sweep", f"{heading}\n\n{text}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
