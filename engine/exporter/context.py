@@ -128,7 +128,7 @@ class CallContext:
         number = _plain(number)
         wide = torch.int64 if isinstance(number, int) else torch.float64
         try:
-            tensor = torch.tensor(number, dtype=wide).to(torch_dtype(dtype))
+            tensor = torch.tensor(number, dtype=wide, device="cpu").to(torch_dtype(dtype))
         except RuntimeError:
             self.refuse(f"the number {number} does not fit {dtype}")
         return self.graph.constant(to_numpy(tensor), "scalar")
@@ -141,7 +141,7 @@ class CallContext:
         """
         numbers = [_plain(one) for one in (a, b) if not isinstance(one, Value)]
         kind = torch_dtype(dtype)
-        is_exact = all(torch.tensor(one, dtype=torch.float64).to(kind).item() == one for one in numbers)
+        is_exact = all(torch.tensor(one, dtype=torch.float64, device="cpu").to(kind).item() == one for one in numbers)
         is_exact &= not (isinstance(b, Value) and b.dtype in ("float32", "float64"))
         if dtype not in dtypes.HALVES or is_exact:
             return self.emit(op, self.cast(a, dtype), self.cast(b, dtype))

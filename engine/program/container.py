@@ -11,6 +11,7 @@ import math
 import mmap
 import os
 import stat
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,12 +94,19 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
     if not path.name or not path.parent.is_dir():
         raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as e:  # a name that is too long, a link that leads to itself
+        raise ProgramError(f"{path}: cannot be written: {e.strerror or e}") from None
     path = path.resolve()  # what a link points to is replaced, not the link
     if path.exists() and not path.is_file():
         raise ProgramError(
             f"{path}: cannot be written: {'it is a folder' if path.is_dir() else 'it is no regular file'}"
         )
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    # Of its own for each call, whatever process and thread; and no longer than a name may be.
+    temporary = path.with_name(f"{path.name[:20]}.{uuid.uuid4().hex}.partial")
     try:
         temporary.touch()
         mode = stat.S_IMODE(temporary.stat().st_mode)  # according to the process's umask; safetensors sets 0600

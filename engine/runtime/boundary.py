@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from engine import dtypes, sizes, tree
-from engine.errors import ProgramError, ShapeError
+from engine.errors import ExecutionError, ProgramError, ShapeError
 from engine.memory import fault_of_memory
 from engine.ops import TensorType
 from engine.program import Artifact
@@ -151,7 +151,8 @@ class Boundary:
         # Sizes one by one: torch parses a tuple of them more slowly, but cannot do without where there are none.
         sizes = [t.shape or ((),) for t in self.output_types]
         kinds = [getattr(torch, t.dtype) for t in self.output_types]
-        self.new_tensors = [partial(torch.empty, *s, dtype=d) for s, d in zip(sizes, kinds, strict=True)]
+        cpu = torch.device("cpu")  # torch.set_default_device may name another one
+        self.new_tensors = [partial(torch.empty, *s, dtype=d, device=cpu) for s, d in zip(sizes, kinds, strict=True)]
         for number, new in enumerate(self.new_arrays):
             if self.recycled[number] and kinds[number] is not torch.bfloat16:  # of which torch takes no arrays
                 self.new_tensors[number] = partial(_tensor_of, torch.from_numpy, new)
@@ -212,12 +213,20 @@ class Boundary:
 
     def allocate(self, inputs: Sequence[Any]) -> list[Any]:
         """Outputs that nobody else has: torch tensors if any input is one, NumPy arrays otherwise; on the device if an
-        input is there.
+        input is there. Raises ExecutionError where torch makes tensors without memory.
         """
         if (place := self._device.place_of_results(inputs)) is not None:
             return [self._device.new_result(type_, place) for type_ in self.output_types]
         arrays = inputs and all(isinstance(value, np.ndarray) for value in inputs)
-        return [new() for new in (self.new_arrays if arrays or self.tensor is None else self.new_tensors)]
+        if arrays or self.tensor is None:
+            return [new() for new in self.new_arrays]
+        outputs = [new() for new in self.new_tensors]
+        if any(type(one) is not self.tensor for one in outputs):
+            raise ExecutionError(
+                "a mode of torch is active that gives new tensors no memory, such as FakeTensorMode: call the program "
+                "outside of it"
+            )
+        return outputs
 
     def pack(self, outputs: list[Any]) -> Any:
         """The results in the model's own structure."""

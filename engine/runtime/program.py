@@ -10,7 +10,7 @@ from typing import Any
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ShapeError, SlowKernelWarning, SlowPrecisionWarning, UnsupportedByTarget
+from engine.errors import ShapeError, UnsupportedByTarget
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
@@ -19,7 +19,7 @@ from engine.runtime.report import Counts, Profile, Report, Trace, build_report
 from engine.runtime.requests import check_profile, positions_of, tuning_options
 from engine.runtime.specialised import Specialised
 from engine.runtime.state import State
-from engine.runtime.warn import warn
+from engine.runtime.warn import warn_of_speed
 from engine.targets.base import UNUSUAL, Prepared, Target
 from engine.targets.lowering import lower
 from engine.targets.tuned import Tuning
@@ -52,6 +52,7 @@ class Program(CompiledModel[Specialised]):
         *,
         rebuild: Rebuild | None = None,
         borrowed: bool = False,
+        counts: list[Counts] | None = None,
         lowered: Artifact | None = None,
         prepared: Prepared | None = None,
         export_seconds: float | None = None,
@@ -70,11 +71,10 @@ class Program(CompiledModel[Specialised]):
         self._prepared = self._target.prepare(self.lowered, borrowed=borrowed) if prepared is None else prepared
         self._example = self._at_example()
         self._compile_seconds = time.perf_counter() - started
-        if self._example.has_reference_launches and "reference" not in config.variant.values():
-            _warn_of_slow_kernels(self.lowered.name, self._example.count())
-        if self._example.has_emulated_launches and config.isa is None:
-            told = self._example.count().describe_emulated_launches()
-            warn(f"{self.lowered.name}: {told}.", SlowPrecisionWarning, once=True)
+        if counts is not None:  # of all parts of a model, which warns of its speed as a whole
+            counts.append(self._example.count())
+        elif self._example.has_reference_launches or self._example.has_emulated_launches:
+            warn_of_speed(self.lowered.name, self._example.count(), config)
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:
         artifact = self.lowered
@@ -201,19 +201,6 @@ class Program(CompiledModel[Specialised]):
         kept = positions_of(keep, len(self.lowered.instructions))
         states, others = self._copy_state(kwargs)
         return self._for(args, others).trace(args, others, states, kept)
-
-
-def _warn_of_slow_kernels(name: str, counts: Counts) -> None:
-    """Issue a SlowKernelWarning if reference kernels compute a notable part of a program."""
-    if counts.reference_flops > _NOTABLE * counts.flops:
-        message = (
-            f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
-            "and element types yet. program.report() names them, program.profile() marks each launch."
-        )
-        warn(message, SlowKernelWarning, once=True)
-
-
-_NOTABLE = 0.01  # part of the FLOPs; many models have one small integer operation that only reference kernels compute
 
 
 def _check_supported(artifact: Artifact, target: Target) -> None:

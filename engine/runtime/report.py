@@ -226,6 +226,25 @@ def _begin_sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def add_counts(parts: Sequence[Counts]) -> Counts:
+    """The counts of a program that consists of `parts`.
+
+    Numbers are summed. Parts that passes ran on list the same passes, and perhaps entries that only some of them have,
+    such as ``weights=quantised``. Of kernels, or operations, with equally many launches, those of the earlier part come
+    first.
+    """
+    tables = ("passes", "kernels", "reference_operations")
+    totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
+    kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
+    operations = sum((Counter(dict(part.reference_operations)) for part in parts), Counter[str]())
+    return Counts(
+        **totals,
+        passes=_sum_passes([part.passes for part in parts]),
+        kernels=tuple(kernels.most_common()),
+        reference_operations=tuple(operations.most_common()),
+    )
+
+
 def build_report(
     parts: Sequence[Counts],
     *,
@@ -244,14 +263,8 @@ def build_report(
 
     `compiled` has the switches with which a program was compiled, as `Artifact.switches`.
 
-    Numbers are summed. Parts that passes ran on list the same passes, and perhaps entries that only some of them have,
-    such as ``weights=quantised``. Of kernels, or operations, with equally many
-    launches, those of the earlier part come first.
     """
-    tables = ("passes", "kernels", "reference_operations")
-    totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
-    kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
-    operations = sum((Counter(dict(part.reference_operations)) for part in parts), Counter[str]())
+    totals = asdict(add_counts(parts))
     target = targets.get(config.target)
     return Report(
         name=name,
@@ -261,13 +274,10 @@ def build_report(
         reference_slowdown=target.measure_slowdown(config) if totals["reference_launches"] else None,
         export_seconds=export_seconds,
         compile_seconds=compile_seconds,
-        passes=_sum_passes([part.passes for part in parts]),
-        kernels=tuple(kernels.most_common()),
         switches=_list_switches(config, compiled),
         digest=digest,
         run_digest=run_digest,
         segments=segments,
-        reference_operations=tuple(operations.most_common()),
     )
 
 

@@ -7,7 +7,15 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import DecodedWeightsWarning, LostStateWarning, PlainWeightsWarning
+from engine.config import Config
+from engine.errors import (
+    DecodedWeightsWarning,
+    LostStateWarning,
+    PlainWeightsWarning,
+    SlowKernelWarning,
+    SlowPrecisionWarning,
+)
+from engine.runtime.report import Counts
 
 _ENGINE = str(Path(__file__).parents[1])
 _ISSUED: set[type[Warning]] = set()
@@ -69,3 +77,22 @@ def warn_of_left(name: str, weights: Sequence[str]) -> None:
             f"read floats alone: {name_some(weights)}",
             PlainWeightsWarning,
         )
+
+
+_NOTABLE = 0.01  # part of the FLOPs; many models have one small integer operation that only reference kernels compute
+
+
+def warn_of_speed(name: str, counts: Counts, config: Config) -> None:
+    """A `SlowKernelWarning` if reference kernels, for which `config` does not ask, compute a notable part of program
+    `name`; a `SlowPrecisionWarning` if the processor lacks instructions for its bfloat16.
+    """
+    is_asked_for = "reference" in config.variant.values()
+    if counts.reference_flops > _NOTABLE * counts.flops and not is_asked_for:
+        warn(
+            f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
+            "and element types yet. program.report() names them, program.profile() marks each launch.",
+            SlowKernelWarning,
+            once=True,
+        )
+    if counts.emulated_launches and config.isa is None:
+        warn(f"{name}: {counts.describe_emulated_launches()}.", SlowPrecisionWarning, once=True)

@@ -37,9 +37,20 @@ from engine.passes import fold_constants
 from engine.program import Signature, container, from_graph
 from engine.program.graphs import shorten_source
 from engine.runtime.program import Program
-from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, Report, ThreadProfile, Trace, build_report
-from engine.runtime.warn import warn_of_decoded, warn_of_left
+from engine.runtime.report import (
+    Counts,
+    NodeProfile,
+    NodeTrace,
+    Profile,
+    Report,
+    ThreadProfile,
+    Trace,
+    add_counts,
+    build_report,
+)
+from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
 from engine.targets.base import Device, Roofs, Target
+from engine.torch_backend.failures import name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
@@ -47,8 +58,11 @@ from engine.torch_backend.tracing import count_calls, list_calls, trace_calls
 from engine.tree import LEAF
 
 
-def compile_flat(traced_graph: Traced, config: Config) -> Program:
-    """A program that takes tensors and returns a list of tensors."""
+def compile_flat(traced_graph: Traced, config: Config, counts: list[Counts] | None = None) -> Program:
+    """A program that takes tensors and returns a list of tensors.
+
+    If it is a segment, `counts` gets what it counts, and it does not warn of slow kernels.
+    """
     graph = traced_graph.graph
     names = tuple(value.name for value in graph.inputs)
     outputs = len(graph.outputs)
@@ -67,6 +81,7 @@ def compile_flat(traced_graph: Traced, config: Config) -> Program:
         config,
         rebuild=list,
         borrowed=True,
+        counts=counts,
     )
 
 
@@ -172,6 +187,7 @@ class Segmented:
         seen.update(r for r in results if isinstance(r, Node))
         last = {n: number for number, piece in enumerate(cut) for n in (*piece.writes, *piece.reads)}
         self.parts: list[Part] = []
+        self._counts: list[Counts] = []  # of the programs
         for number, piece in enumerate(cut):
             gone = [n for n in dict.fromkeys((*piece.reads, *piece.writes)) if last[n] == number and n not in kept]
             strides = _strides([n for n in piece.writes if piece.native and n in seen], known)
@@ -181,6 +197,7 @@ class Segmented:
         self.held = {s: self._hold(weights[n], own=own) for n, s in self._slots.items() if n in weights}
         self._first: list[Any] = [self.held.get(slot) for slot in range(len(self._slots))]
         self.compile_seconds = time.perf_counter() - started
+        warn_of_speed(name, add_counts([self._count_torch(), *self._counts]), config)
 
     def _slot(self, node: Node) -> int:
         return self._slots.setdefault(node, len(self._slots))
@@ -198,11 +215,12 @@ class Segmented:
             reads = tuple(map(self._slot, piece.reads))
             if self._place.type != "cpu":
                 move_calls(piece.module, self._place)
-            return Part(None, piece.module.forward, calls, reads, writes, drops, piece.module, {})
+            return Part(None, name_failures(piece.module), calls, reads, writes, drops, piece.module, {})
         inner = piece.module.graph.find_nodes(op="placeholder")
         constants = {p: weights[n] for p, n in zip(inner, piece.reads, strict=True) if n in weights}
         try:
-            program = compile_flat(traced.translate(piece.module, constants, self.name, {}, known), config)
+            translated = traced.translate(piece.module, constants, self.name, {}, known)
+            program = compile_flat(translated, config, self._counts)
         except UnsupportedByTarget as error:
             raise UnsupportedByTarget(f"{error}\n{_AFTER_PASSES}") from None
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
@@ -250,16 +268,8 @@ class Segmented:
         self, sizes: tuple[str, ...] = (), guards: tuple[str, ...] = (), export_seconds: float | None = None
     ) -> Report:
         """Of all segments together; the arguments are fields of `Report`."""
-        calls = [call for part in self.parts if part.program is None for call in part.calls]
-        on_torch = Counts(
-            nodes=len(calls),
-            launches=len(calls),
-            fallback_nodes=len(calls),
-            weight_bytes=sum(tensor.nbytes for tensor in self.held.values()),
-            kernels=tuple(Counter(f"torch {call}" for call in calls).items()),
-        )
         return build_report(
-            [on_torch, *(part.program.report().counts for part in self.parts if part.program is not None)],
+            [self._count_torch(), *self._counts],
             name=self.name,
             sizes=sizes,
             guards=guards,
@@ -272,6 +282,17 @@ class Segmented:
                 ("torch" if p.program is None else "engine", len(p.calls), ", ".join(dict.fromkeys(p.calls)))
                 for p in self.parts
             ),
+        )
+
+    def _count_torch(self) -> Counts:
+        """Of what torch runs."""
+        calls = [call for part in self.parts if part.program is None for call in part.calls]
+        return Counts(
+            nodes=len(calls),
+            launches=len(calls),
+            fallback_nodes=len(calls),
+            weight_bytes=sum(tensor.nbytes for tensor in self.held.values()),
+            kernels=tuple(Counter(f"torch {call}" for call in calls).items()),
         )
 
     @torch.no_grad()

@@ -15,6 +15,7 @@ from engine.exporter.sources import from_trace, module_of
 from engine.exporter.weights import to_numpy
 from engine.runtime.report import NodeTrace, TensorStatistics
 from engine.runtime.specialised import summarise
+from engine.torch_backend.failures import explain_failure
 
 
 def trace_calls(module: GraphModule, inputs: Iterable[Any], keep: Collection[int]) -> list[NodeTrace]:
@@ -49,13 +50,17 @@ class _Recorder(Interpreter):
 
     def __init__(self, module: GraphModule, kept: Collection[int]) -> None:
         super().__init__(module)
+        self.extra_traceback = False  # it changes the texts of errors
         self.kept = kept
         self.nodes: list[NodeTrace] = []
 
     def run_node(self, n: Node) -> Any:
         """Runs one node, and records it if it is a call and not the choice of one of several results."""
         begin = time.perf_counter()
-        result = super().run_node(n)
+        try:
+            result = super().run_node(n)
+        except Exception as error:
+            raise explain_failure(error, n) from error
         seconds = time.perf_counter() - begin
         if not _is_recorded(n):
             return result

@@ -91,7 +91,7 @@ def test_the_cpu_runs_every_precision_and_reports_what_is_slow(net, precision):
     assert re.search(
         rf"{slow} of \d+ launches \(\d+% of the FLOPs\) use reference kernels, which are slow: "
         r".*linear of float32 and int.*\. "
-        r"That of linear takes with float32 about \d+ times as long as at the roof of one core\.$",
+        r"That of linear takes with float32 about [\d,]+ times as long as at the roof of one core\.$",
         str(report),
     )
 

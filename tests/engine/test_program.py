@@ -8,6 +8,7 @@ import random
 import stat
 import struct
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -223,6 +224,28 @@ def test_saving_replaces_files_alone_and_follows_links(tmp_path):
     small().save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert engine.load(tmp_path / "real.engine").digest == small().digest
+
+
+def test_a_name_may_be_as_long_as_the_system_allows_and_a_link_to_itself_is_refused(tmp_path):
+    small().save(tmp_path / ("é" * 127))
+    assert engine.load(tmp_path / ("é" * 127)).digest == small().digest
+    with pytest.raises(ProgramError, match="cannot be written: File name too long"):
+        small().save(tmp_path / ("a" * 256))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ProgramError, match="cannot be written: Too many levels of symbolic links"):
+        small().save(tmp_path / "loop")
+
+
+def test_threads_that_save_to_one_path_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "p"
+    programs = [small(0), small(1)]
+    small().save(path)
+    with ThreadPoolExecutor(3) as pool:
+        saved = [pool.submit(one.save, path) for _ in range(40) for one in programs]
+        loaded = [pool.submit(engine.load, path) for _ in range(40)]
+        assert {one.result() for one in saved} == {None}
+        assert {one.result().digest for one in loaded} <= {one.digest for one in programs}
+    assert [one.name for one in tmp_path.iterdir()] == ["p"]
 
 
 def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):

@@ -45,6 +45,22 @@ def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued
     assert issubclass(engine.SlowKernelWarning, engine.EngineWarning)
 
 
+def test_slow_kernels_of_a_program_with_fallback_are_counted_as_a_whole(issued):
+    class Spectrum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8).double()
+
+        def forward(self, x):
+            return torch.fft.fft(self.linear(x)).real.tanh()
+
+    program = engine.compile(Spectrum().eval(), (X.double(),), engine.Config(fallback="torch"))
+    (one,) = slow(issued)
+    report = program.report()
+    assert (report.reference_launches, report.launches) == (2, 4)
+    assert str(one.message).startswith("Spectrum: 2 of 4 launches (100% of the FLOPs) use reference kernels")
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor"])
 def test_nothing_is_said_of_linear_layers_with_weights_that_fast_kernels_read(issued, precision):
     program = engine.compile(MLP, (X,), engine.Config(precision=precision))

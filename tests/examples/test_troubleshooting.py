@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import engine
+from engine.switches import kernel_variants, variants_kind
 from engine.targets.triton import target
 from tests.files import saved_with
 
@@ -97,6 +98,7 @@ def test_the_message_about_operations_that_are_missing(page):
 
 def pretend(monkeypatch, *, versions=(), capability=None, built="12.8"):
     """A machine without the interpreter, with these versions of packages (None: not installed) and this device."""
+    kernel_variants(variants_kind("triton"))  # registered once for the process, if triton is there
     known = dict(versions)
 
     def version(name):

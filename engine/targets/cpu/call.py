@@ -109,8 +109,11 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
             position += 1
             if makers is new_arrays:
                 pointers[position] = address_of(output)
-            else:
+            elif type(output) is boundary.tensor:
                 words[position] = output.data_ptr()
+            else:  # a mode of torch has made it; it may have no memory
+                free.append(lent)
+                return UNUSUAL
         status = run()
         free.append(lent)
         if status:
