@@ -295,9 +295,14 @@ def _describe_shared_memory(program: ExportedProgram) -> str | None:
     )
 
 
+_NODE = "While executing %"
+"""Where torch begins to describe the node of a graph that failed."""
+
+
 def _sentence(error: Exception, program: ExportedProgram | None) -> EngineError:
     """An error of torch as an EngineError of one sentence with the user's line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    said = str(error).partition(_NODE)[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or [type(error).__name__]
     text = describe_constraints(lines) or lines[0]
     if program is not None and _WRITES_TO_SHARED.search(text):
         text = _describe_shared_memory(program) or text

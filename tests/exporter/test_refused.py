@@ -504,3 +504,28 @@ def test_a_reason_does_not_ask_to_write_to_the_developers_of_torch():
     with pytest.raises(engine.EngineError) as e:
         engine.compile(Function(generate).eval(), (torch.randn(2),))
     assert str(e.value).endswith("Found <class 'generator'> in output, which is not a known type.")
+
+
+def test_a_failure_without_a_text_in_a_decomposition_is_named_by_its_class():
+    """torch adds a description of the node that failed, which says nothing to the user."""
+    calls = []
+
+    @torch.library.custom_op("tests_of_refusals::shy", mutates_args=())
+    def shy(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @shy.register_fake
+    def _(x):
+        calls.append(x)
+        if len(calls) > 1:
+            raise AssertionError
+        return torch.empty_like(x)
+
+    class Shy(nn.Module):
+        def forward(self, x):
+            return torch.addr(x, shy(x)[0], x[0])  # torch decomposes addr, and calls the operator again
+
+    with pytest.raises(EngineError) as caught:
+        export(Shy().eval(), (f32(3, 3),))
+    assert str(caught.value).startswith("torch.export could not capture the model: AssertionError")
+    assert "While executing" not in str(caught.value)
