@@ -11,7 +11,8 @@ import torch
 from onnx import TensorProto, helper
 
 from engine.config import settings
-from suites import backends
+from engine.torch_backend.fallback import FallbackProgram
+from suites import backends, models
 from suites.backends._buffers import Buffers
 from suites.backends.base import flatten
 from suites.cli import targets
@@ -299,6 +300,46 @@ def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(fold
         assert (line.status, "so nothing can be verified; " in line.reason) == ("failed", True)
         assert told in line.reason
     assert len({line.reason for line in found.values()}) == 1
+
+
+COUNTING = """
+import torch
+
+@torch.library.custom_op("counting::threads", mutates_args=())
+def threads(x: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(x, torch.get_num_threads())
+
+@threads.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+class Counting(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.counting.threads(x)
+
+def model():
+    return Counting(), (torch.zeros(2),)
+"""
+
+
+def test_what_torch_runs_in_a_profile_has_the_threads_that_are_asked_for(capsys, folder, monkeypatch):
+    (folder / "counting.py").write_text(COUNTING)
+    found, profiled = [], FallbackProgram.profile
+
+    def profile(program, *inputs, **keywords):
+        found.append(program(*inputs).tolist())
+        return profiled(program, *inputs, **keywords)
+
+    monkeypatch.setattr(FallbackProgram, "profile", profile)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(3)
+            asked = ("counting.py:model", "--config", "fallback=torch", "--threads", threads)
+            assert call(capsys, "profile", *map(str, asked))[0] == 0
+    finally:
+        torch.set_num_threads(before)
+    assert found == [[1.0, 1.0], [2.0, 2.0]]
 
 
 def test_why_torch_cannot_read_a_program_is_one_line_without_its_log(capsys, folder, caplog):
