@@ -40,7 +40,12 @@ GENERATIONS = 4
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="SUITE|MODEL", help=f"A suite. {targets.MODEL}.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE|MODEL", help=f"A suite. {targets.MODEL} (with --backend onnxruntime or openvino)."
+        ),
+    ],
     backend: Annotated[
         str, typer.Option(help="Backend whose switches are measured; its options are always on.")
     ] = "engine",

@@ -40,7 +40,7 @@ DEFAULT_BACKENDS = "engine"
 
 
 def command(
-    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
+    model: Annotated[str, typer.Argument(help=f"{targets.MODULE}.")],
     precision: Annotated[
         str, typer.Option(help=f"Comma-separated precisions: {', '.join(PRECISIONS)}.")
     ] = DEFAULT_PRECISIONS,

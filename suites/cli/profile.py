@@ -47,7 +47,7 @@ LEGEND = (
 
 
 def command(
-    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
+    model: Annotated[str, typer.Argument(help=f"{targets.MODULE}.")],
     threads: Annotated[int, whole_number("--threads", 1, help="Threads of a call.")] = 1,
     chosen: targets.SetOption = None,
     precision: Annotated[
