@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 
 import onnx
@@ -16,7 +17,7 @@ from suites import backends, models
 from suites.backends._buffers import Buffers
 from suites.backends.base import flatten
 from suites.cli import targets
-from suites.harness.declare import spec
+from suites.harness.declare import device, spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import Refused, UsageError
 from suites.harness.judge import reference
@@ -157,6 +158,41 @@ def test_a_model_in_the_place_of_a_suite_is_a_suite_of_its_own(capsys, folder):
     assert answer["cases"] == {"mine.onnx/b1_s4/t1/fp32": ["onnxruntime", "onnxruntime#2", "openvino"]}
 
 
+def test_a_path_may_have_a_colon(capsys, folder):
+    (folder / "mine.py").rename(folder / "a:b.py")
+    answer = dry_run(capsys, "a:b.py:make?width=16", "--threads", "1", "--backends", "eager")
+    assert (answer["suite"], list(answer["cases"])) == ("a_b", ["a:b.py:make/default/t1/fp32/width=16"])
+    (module, (x,)) = models.get("a:b.py:make").build(width=16)
+    assert module(x).shape[-1] == 16
+    (folder / "mine.pt2").rename(folder / "c:d.pt2")
+    assert dry_run(capsys, "c:d.pt2", "--threads", "1")["suite"] == "c_d"
+
+
+@pytest.mark.parametrize("option", ["model", "--backends", "device"])
+def test_a_path_that_is_not_in_utf_8_is_refused_in_one_line(capsys, folder, option):
+    name = os.fsdecode(b"caf\xe9.py")
+    (folder / "mine.py").rename(folder / name)
+    told = r"caf\udce9.py is not in UTF-8; rename the file or the folder"
+    if option == "device":
+        with pytest.raises(UsageError) as refused:
+            device.own_class(f"{name}:Device")
+        assert str(refused.value).endswith(told)
+        return
+    asked = {"model": [f"{name}:make"], "--backends": ["mlp", "--backends", f"{name}:Mine"]}
+    status, out, err = call(capsys, "run", *asked[option], "--dry-run", "--results", "results")
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert told in err
+
+
+@pytest.mark.parametrize(("command", "reads_onnx"), [
+    ("run", True), ("ablate", True), ("accuracy", False), ("profile", False), ("tune", False),
+])  # fmt: skip
+def test_only_the_help_of_commands_that_read_onnx_files_names_them(capsys, monkeypatch, command, reads_onnx):
+    monkeypatch.setenv("COLUMNS", "300")
+    _, out, _ = call(capsys, command, "--help")
+    assert ("path.pt2" in out, "path.onnx" in out) == (True, reads_onnx)
+
+
 def test_a_file_may_be_a_link_to_one_without_a_suffix(capsys, folder):
     (folder / "mine.onnx").rename(folder / "blob")
     (folder / "mine.onnx").symlink_to(folder / "blob")
@@ -266,42 +302,6 @@ def test_profile_compiles_with_the_config(capsys, folder):
     assert "cummax" in out
 
 
-def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_path):
-    job = Job(Case("mine.py:order", {}), BackendRef("engine", {"fallback": "torch"}), tmp_path)
-    job.load()
-    assert job.prepare()["facts"]["fallback_nodes"] > 0
-    expected = [torch.cummax(x + 1, 0).values * 2 for (x,) in job.inputs]
-    for (x,), right in zip(job.inputs, expected, strict=True):
-        torch.testing.assert_close(job.call(x), right)
-
-
-# --- rows ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("factory", ["drawing", "stepping"])
-def test_a_model_whose_calls_differ_is_told_so_before_anybody_runs_it(folder, factory):
-    with pytest.raises(ModelError, match=rf"mine.py:{factory}': two calls with the same inputs differ \(output 0 by "):
-        reference.compute(Case(f"mine.py:{factory}", {}), 1)
-
-
-def test_a_model_that_writes_to_an_input_is_told_which_and_what_to_do(folder):
-    told = r"mine.py:writing': forward writes to its input x \(input 0\), so two calls .* let forward clone the input"
-    with pytest.raises(ModelError, match=told):
-        reference.compute(Case("mine.py:writing", {}), 1)
-
-
-@pytest.mark.parametrize(
-    ("factory", "told"),
-    [("nothing", "it returns no tensor"), ("nan", "output 1 has no finite"), ("empty", "its outputs have no elements")],
-)
-def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(folder, factory, told):
-    found = rows(f'backends = ["eager", "engine"]\n[[models]]\nname = "mine.py:{factory}"\n')
-    for line in found.values():
-        assert (line.status, "so nothing can be verified; " in line.reason) == ("failed", True)
-        assert told in line.reason
-    assert len({line.reason for line in found.values()}) == 1
-
-
 COUNTING = """
 import torch
 
@@ -340,6 +340,42 @@ def test_what_torch_runs_in_a_profile_has_the_threads_that_are_asked_for(capsys,
     finally:
         torch.set_num_threads(before)
     assert found == [[1.0, 1.0], [2.0, 2.0]]
+
+
+def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_path):
+    job = Job(Case("mine.py:order", {}), BackendRef("engine", {"fallback": "torch"}), tmp_path)
+    job.load()
+    assert job.prepare()["facts"]["fallback_nodes"] > 0
+    expected = [torch.cummax(x + 1, 0).values * 2 for (x,) in job.inputs]
+    for (x,), right in zip(job.inputs, expected, strict=True):
+        torch.testing.assert_close(job.call(x), right)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factory", ["drawing", "stepping"])
+def test_a_model_whose_calls_differ_is_told_so_before_anybody_runs_it(folder, factory):
+    with pytest.raises(ModelError, match=rf"mine.py:{factory}': two calls with the same inputs differ \(output 0 by "):
+        reference.compute(Case(f"mine.py:{factory}", {}), 1)
+
+
+def test_a_model_that_writes_to_an_input_is_told_which_and_what_to_do(folder):
+    told = r"mine.py:writing': forward writes to its input x \(input 0\), so two calls .* let forward clone the input"
+    with pytest.raises(ModelError, match=told):
+        reference.compute(Case("mine.py:writing", {}), 1)
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [("nothing", "it returns no tensor"), ("nan", "output 1 has no finite"), ("empty", "its outputs have no elements")],
+)
+def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(folder, factory, told):
+    found = rows(f'backends = ["eager", "engine"]\n[[models]]\nname = "mine.py:{factory}"\n')
+    for line in found.values():
+        assert (line.status, "so nothing can be verified; " in line.reason) == ("failed", True)
+        assert told in line.reason
+    assert len({line.reason for line in found.values()}) == 1
 
 
 def test_why_torch_cannot_read_a_program_is_one_line_without_its_log(capsys, folder, caplog):
