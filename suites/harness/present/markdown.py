@@ -19,7 +19,7 @@ def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
         align: one character a column: ``r`` aligns it to the right; missing ones to the left.
     """
     rules = ["---:" if mark == "r" else "---" for mark in align.ljust(len(lines[0]))]
-    escaped = ([text.replace("|", "\\|") for text in line] for line in (lines[0], rules, *lines[1:]))
+    escaped = ([remove_escapes(text).replace("|", "\\|") for text in line] for line in (lines[0], rules, *lines[1:]))
     return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
 
 
