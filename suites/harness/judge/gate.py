@@ -232,10 +232,8 @@ def list_rows(found: Judgement) -> Iterator[dict[str, str]]:
 
 def summarise(found: Judgement) -> list[str]:
     """Lines below the table: how many rows are equal, and which were left out."""
-    return [
-        f"{found.equal} of {found.equal + len(found.differences)} rows are as accepted.",
-        *_describe_skipped(found),
-    ]
+    rows = _count_rows(found.equal + len(found.differences))
+    return [f"{found.equal} of {rows} {'is' if found.equal == 1 else 'are'} as accepted.", *_describe_skipped(found)]
 
 
 def describe_acceptance(found: Judgement, *, is_first: bool) -> list[str]:
