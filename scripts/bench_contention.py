@@ -28,6 +28,7 @@ from suites import backends
 from suites.cli import guard
 from suites.cli.scripts import check_page, positive, read_path
 from suites.harness.declare.case import BackendRef, Case
+from suites.harness.files import write_text_file
 from suites.harness.judge import stats
 from suites.harness.present import markdown
 from suites.harness.record import store
@@ -155,7 +156,7 @@ def main() -> None:
             table += rows(name, measure(name, shape, options, names, arguments.rounds))
     print(write_table(table))
     if arguments.json:
-        arguments.json.write_text(json.dumps(table, indent=1) + "\n")
+        write_text_file(arguments.json, json.dumps(table, indent=1) + "\n")
     if arguments.into:
         heading = markdown.heading(store.here())
         markdown.write_between(arguments.into, MARKER, f"{heading}\n\n{write_table(table)}")

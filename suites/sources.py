@@ -35,6 +35,16 @@ def parse(path: Path) -> ast.Module:
         return ast.parse(path.read_bytes(), path.name)
 
 
+def find_fault_of_name(path: Path) -> str | None:
+    """Why a user's file cannot be used because of its name or that of a folder; None if it can be."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:  # Python cannot import the file, and no record can have its name
+        printable = str(path).encode(errors="backslashreplace").decode()
+        return f"the path {printable} is not in UTF-8; rename the file or the folder"
+    return None
+
+
 def let_import_neighbours(path: Path) -> None:
     """Let a file that is about to be executed import modules of its folder, then and later."""
     if str(path.parent) not in sys.path:

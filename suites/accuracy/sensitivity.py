@@ -126,7 +126,7 @@ def measure(
             found.append(dataset.task.score_outputs(number, inputs, outputs, right))
         return _rank(join(found))
 
-    progress(f"all {len(names)} layers in {precision}")
+    progress(f"{f'all {len(names)} layers' if len(names) > 1 else 'the only layer'} in {precision}")
     kind, whole = score({"*": precision})
     layers, plain = list[Layer](), list[str]()
     for number, name in enumerate(chosen):

@@ -24,6 +24,8 @@ def split(name: str) -> tuple[Path, str] | None:
         return None
     if not Path(path).is_file():
         raise UsageError(f"backend {name!r}: no such file {path}")
+    if (fault := sources.find_fault_of_name(Path(path))) is not None:
+        raise UsageError(f"backend {name!r}: {fault}")
     return Path(path), class_name
 
 

@@ -22,12 +22,12 @@ from suites.cli.output import (
     print_json,
     print_table,
     whole_number,
-    write_file,
 )
 from suites.cli.stdout import print_markdown
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
+from suites.harness.files import write_text_file
 from suites.harness.judge import ablation
 from suites.harness.present import ablation_table, ablation_terminal, progress
 from suites.harness.record import store
@@ -40,7 +40,12 @@ GENERATIONS = 4
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="SUITE|MODEL", help=f"A suite. {targets.MODEL}.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE|MODEL", help=f"A suite. {targets.MODEL} (with --backend onnxruntime or openvino)."
+        ),
+    ],
     backend: Annotated[
         str, typer.Option(help="Backend whose switches are measured; its options are always on.")
     ] = "engine",
@@ -113,7 +118,7 @@ def command(
     with progress.reporter() as reporter:
         outcome = ablate.run(request, folder, reporter, resume=resume)
     if csv is not None:
-        write_file(csv, ablation_table.write_csv(outcome.lines))
+        write_text_file(csv, ablation_table.write_csv(outcome.lines))
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:

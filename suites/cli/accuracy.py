@@ -26,12 +26,12 @@ from suites.cli.output import (
     print_table,
     stdout_as_stderr,
     whole_number,
-    write_file,
 )
 from suites.cli.recipes import check_recipes
 from suites.harness.declare.case import BackendRef
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
+from suites.harness.files import write_text_file
 from suites.harness.present.overview_terminal import write_paragraph
 from suites.harness.run.reporter import Reporter
 
@@ -40,7 +40,7 @@ DEFAULT_BACKENDS = "engine"
 
 
 def command(
-    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
+    model: Annotated[str, typer.Argument(help=f"{targets.MODULE}.")],
     precision: Annotated[
         str, typer.Option(help=f"Comma-separated precisions: {', '.join(PRECISIONS)}.")
     ] = DEFAULT_PRECISIONS,
@@ -139,7 +139,7 @@ def command(
         for line in below:
             write_paragraph(console(), line)
     if markdown is not None:  # last: if it cannot be written after all, the answer is not lost
-        write_file(markdown, f"{tables.write_markdown(lines, below)}\n")
+        write_text_file(markdown, f"{tables.write_markdown(lines, below)}\n")
     if sensitivity is None and any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 

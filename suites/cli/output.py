@@ -86,16 +86,10 @@ ResultsOption = Annotated[
 def check_writable(path: Path) -> None:
     """UsageError if the file cannot be written. Leaves it as it is, or absent."""
     is_new = not path.exists()
-    write_file(path, "", mode="a")
-    if is_new:
-        path.unlink(missing_ok=True)
-
-
-def write_file(path: Path, text: str, mode: str = "w") -> None:
-    """Write text to a file; UsageError if that fails."""
     try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
+        path.open("ab").close()
+        if is_new:
+            path.resolve().unlink(missing_ok=True)  # of a link, what it points to
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
 

@@ -47,7 +47,7 @@ LEGEND = (
 
 
 def command(
-    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
+    model: Annotated[str, typer.Argument(help=f"{targets.MODULE}.")],
     threads: Annotated[int, whole_number("--threads", 1, help="Threads of a call.")] = 1,
     chosen: targets.SetOption = None,
     precision: Annotated[
@@ -148,6 +148,8 @@ def _profiled(
     model: str, arguments: Mapping[str, Any], threads: int, precision: str, config: Mapping[str, str], device: str
 ) -> Profile:
     """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
+    import torch  # here, because it takes seconds, and a command that is given wrong options needs no torch
+
     found, ref = models.get(model), BackendRef(ENGINE, config)
     registry.check(ref)
     reason = registry.cannot_run(ref, found.form)
@@ -166,6 +168,7 @@ def _profiled(
             backend.precision, backend.device = precision, device
             place = devices.load(device)
             module, inputs = place.place_model(module), place.place(inputs)
+            torch.set_num_threads(threads)  # of the calls that Config(fallback="torch") leaves to torch
             program = backend.compiled(module, inputs)
             state = program.new_state()
             answer: Profile = program.profile(*inputs, **({"state": state} if len(state) else {}))

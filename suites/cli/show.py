@@ -69,12 +69,13 @@ def command(
     as_json: JsonFlag = False,
 ) -> None:
     """Print a stored run again: the overview, or with --details or --case all measurements of each case."""
+    written = "--markdown" if into is None else "--into"
     forms = {
         "--json": as_json,
         "--csv": as_csv,
         "--plot": as_plot,
         "--svg": svg is not None,
-        "--markdown or --into": as_markdown or into is not None,
+        written: as_markdown or into is not None,
     }
     _check_forms(forms)
     form = next((option for option, is_given in forms.items() if is_given), None)
@@ -92,7 +93,7 @@ def command(
     found = _find_shown(store.results_folder(results), name, of_rows)
     is_other = _has_other_lines(found)
     if is_other:
-        of_history = {"--csv": as_csv, "--markdown or --into": as_markdown or into is not None}
+        of_history = {"--csv": as_csv, written: as_markdown or into is not None}
         _check_forms_of(found, of_rows | (of_history if lookup.is_history(found) else {}))
     if as_csv:
         _warn_of_missing_rows(found)

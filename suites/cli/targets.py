@@ -25,7 +25,10 @@ BACKENDS = ("eager", "torch_compile", "onnxruntime", "openvino", "engine")
 BASELINES = {"module": "eager", "onnx": "onnxruntime"}
 """Form of a model -> what ratios are against, where no suite says it."""
 
+MODULE = "A model, path.py:factory[?option=value&...] or path.pt2"
+"""What commands take that need a PyTorch module."""
 MODEL = "A model, path.py:factory[?option=value&...], path.pt2 or path.onnx"
+"""What other commands take."""
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="key=value: a size or option of the model.")]
 PrecisionOption = Annotated[
     str | None, typer.Option(help=f"Precision of the case, for a model: {', '.join(PRECISIONS)}.", show_default="fp32")

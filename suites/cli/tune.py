@@ -29,7 +29,7 @@ ROUNDS = 9
 
 
 def command(
-    model: Annotated[str, typer.Argument(help=f"{targets.MODEL}.")],
+    model: Annotated[str, typer.Argument(help=f"{targets.MODULE}.")],
     chosen: targets.SetOption = None,
     precision: Annotated[
         str, typer.Option(help=f"Precision of the model, as in a case of run: {', '.join(PRECISIONS)}.")

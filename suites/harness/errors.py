@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 
 from engine.errors import EngineError
@@ -10,8 +12,9 @@ from engine.errors import EngineError
 def describe_os_error(error: OSError) -> str:
     """Why an operation on a file failed, without its path where the system gives a reason; never empty."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list) and error.args[0]:
-        _, target, reason = error.args[0][0]  # of a copy of several files: the first one that failed
-        return f"{target}: {reason}"
+        reason = str(error.args[0][0][-1])  # of a copy of several files: the first one that failed, as a text
+        number = re.match(r"\[Errno (\d+)\]", reason)
+        return os.strerror(int(number[1])) if number is not None else reason
     return error.strerror or str(error) or type(error).__name__
 
 

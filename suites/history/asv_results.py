@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.files import write_text_file
 from suites.harness.judge.steps import Point, Track
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import Environment
@@ -203,4 +204,4 @@ def _get_milliseconds(commit: CommitRecord) -> int:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, allow_nan=False), encoding="utf-8")
+    write_text_file(path, json.dumps(value, allow_nan=False))

@@ -286,6 +286,12 @@ def test_layers_are_not_compared_in_the_precision_that_they_are_compared_with(ca
     assert "--sensitivity fp32: layers are compared with fp32; name another precision" in capsys.readouterr().err
 
 
+def test_a_model_of_one_layer_is_not_said_to_have_several(capsys):
+    asked = ["mlp", "--set", "widths=16-16", "--sensitivity", "int8_weight", "--chunks", "1"]
+    assert call("accuracy", *asked) == 0
+    assert "the only layer in int8_weight\n" in capsys.readouterr().err
+
+
 def test_a_layer_without_lower_precision_has_no_sensitivity(capsys):
     assert call("accuracy", f"{__file__}:upsampling", "--sensitivity", "int8_weight", "--chunks", "1", "--json") == 0
     answer = json.loads(capsys.readouterr().out)

@@ -177,6 +177,12 @@ def test_the_command_line_starts_without_what_takes_long_to_import(root):
         (["profile", "mlp", "--backends", "eagre"], "did you mean 'eager'"),
         (["profile", "mlp", "--backends", " , "], "--backends names none"),
         (["show", "none"], "unknown run 'none'"),
+        (["show", "--csv", "--markdown"], "--csv and --markdown: each is a form of the whole output; give one of them"),
+        (["show", "--csv", "--into", "a.md"], "--csv and --into: each is a form of the whole output; give one of them"),
+        (
+            ["run", "mlp", "--backends", "engine[disable=a,disable=b]"],
+            "disable is given twice; give it once, lists as a+b",
+        ),
         (["show", "--csv", "--json"], "--json and --csv: each is a form of the whole output; give one of them"),
         (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
         (["ablate", "brt"], "unknown suite or model 'brt'; did you mean 'bert'"),

@@ -143,7 +143,7 @@ def test_a_project_gates_its_own_suite(capfd, tmp_path, monkeypatch):
     assert (code, out.splitlines()[0]) == (0, "Accepted: 1 row, counted for the first time.")
     assert out.endswith(f"The accepted counts are in {path}\n")
     code, out, _ = run(capfd, "--gate", *own)
-    assert (code, "1 of 1 rows are as accepted." in out) == (0, True)
+    assert (code, "1 of 1 row is as accepted." in out) == (0, True)
     assert "Not compared: engine[isa=neon] in 1 of the cases: isa neon needs another processor" in out
 
     assert len(counted) == 2

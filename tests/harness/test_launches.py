@@ -90,6 +90,22 @@ def test_show_gives_them_to_programs_and_to_pages(capsys, results, tmp_path):
         assert "`f32_linear__avx512_packed`" in (tmp_path / "page.md").read_text()
 
 
+def test_no_escape_sequence_of_a_record_reaches_the_terminal(capsys, tmp_path):
+    """A text in a record may come from a model of somebody else."""
+    coloured = "\x1b]0;title\x07layers\x1b[31m.0\x1b[2J"
+    with store.Writer(store.runs_folder(tmp_path) / f"{NODES}.jsonl") as writer:
+        first = records.environment(suite="nodes_mlp", plan={"name": "nodes_mlp"}, machine=machine.slug())
+        writer.append(first, records.node(module=coloured, case=f"mlp\x1b[31m/{'long/' * 30}"))
+    for form in ([], ["--markdown"]):
+        for columns in ("200", "60"):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("COLUMNS", columns)
+                status, out, _ = call(capsys, tmp_path, "show", "last", *form)
+            assert (status, "layers.0" in out) == (0, True)
+            assert "\x1b" not in out.partition("module")[2]
+            assert form or "\x1b" not in out
+
+
 @pytest.mark.parametrize(("name", "what"), [(KERNELS, "kernels by themselves"), (NODES, "launches of a profile")])
 def test_what_needs_rows_refuses_them_in_one_line(capsys, results, name, what):
     for arguments in (["show", name, "--plot"], ["show", name, "--case", "mlp"], ["compare", ROWS, name]):

@@ -485,6 +485,13 @@ def test_details_have_what_the_overview_leaves_out():
     assert "2 generations of processes, 30 samples a backend; A/A floor 1.05x" in " ".join(text.split())
 
 
+def test_the_lead_over_a_backend_whose_row_is_missing_is_told():
+    (one,) = standing.judge_cases([row for row in case() if row.backend == "engine"])
+    console = Console(width=80, file=io.StringIO())
+    ranked.print_block(console, one)
+    assert f"engine first, 1.90x ahead of {one.lead.other} " in console.file.getvalue()
+
+
 # --- pictures ---------------------------------------------------------------------------
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
-import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 
@@ -17,6 +14,7 @@ from suites.harness.errors import UsageError
 from suites.harness.record import machine, store
 from suites.harness.record.schema import SCHEMA, Error, Samples
 from tests.harness import records
+from tests.harness.full_disk import full_after
 
 FIRST = records.environment()
 LINE = records.samples(case="c", backend="b", seconds=[[1.0]])
@@ -94,19 +92,6 @@ def test_a_record_that_another_process_writes_is_left_alone_until_that_process_h
         other.kill()
     with store.Writer(path, resume=True):
         assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
-
-
-@contextmanager
-def full_after(size):
-    """As on a full disk: no file can be longer than `size` bytes."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("how", ["new", "resume"])

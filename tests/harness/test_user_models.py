@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 
 import onnx
@@ -11,11 +12,12 @@ import torch
 from onnx import TensorProto, helper
 
 from engine.config import settings
-from suites import backends
+from engine.torch_backend.fallback import FallbackProgram
+from suites import backends, models
 from suites.backends._buffers import Buffers
 from suites.backends.base import flatten
 from suites.cli import targets
-from suites.harness.declare import spec
+from suites.harness.declare import device, spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import Refused, UsageError
 from suites.harness.judge import reference
@@ -156,6 +158,41 @@ def test_a_model_in_the_place_of_a_suite_is_a_suite_of_its_own(capsys, folder):
     assert answer["cases"] == {"mine.onnx/b1_s4/t1/fp32": ["onnxruntime", "onnxruntime#2", "openvino"]}
 
 
+def test_a_path_may_have_a_colon(capsys, folder):
+    (folder / "mine.py").rename(folder / "a:b.py")
+    answer = dry_run(capsys, "a:b.py:make?width=16", "--threads", "1", "--backends", "eager")
+    assert (answer["suite"], list(answer["cases"])) == ("a_b", ["a:b.py:make/default/t1/fp32/width=16"])
+    (module, (x,)) = models.get("a:b.py:make").build(width=16)
+    assert module(x).shape[-1] == 16
+    (folder / "mine.pt2").rename(folder / "c:d.pt2")
+    assert dry_run(capsys, "c:d.pt2", "--threads", "1")["suite"] == "c_d"
+
+
+@pytest.mark.parametrize("option", ["model", "--backends", "device"])
+def test_a_path_that_is_not_in_utf_8_is_refused_in_one_line(capsys, folder, option):
+    name = os.fsdecode(b"caf\xe9.py")
+    (folder / "mine.py").rename(folder / name)
+    told = r"caf\udce9.py is not in UTF-8; rename the file or the folder"
+    if option == "device":
+        with pytest.raises(UsageError) as refused:
+            device.own_class(f"{name}:Device")
+        assert str(refused.value).endswith(told)
+        return
+    asked = {"model": [f"{name}:make"], "--backends": ["mlp", "--backends", f"{name}:Mine"]}
+    status, out, err = call(capsys, "run", *asked[option], "--dry-run", "--results", "results")
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert told in err
+
+
+@pytest.mark.parametrize(("command", "reads_onnx"), [
+    ("run", True), ("ablate", True), ("accuracy", False), ("profile", False), ("tune", False),
+])  # fmt: skip
+def test_only_the_help_of_commands_that_read_onnx_files_names_them(capsys, monkeypatch, command, reads_onnx):
+    monkeypatch.setenv("COLUMNS", "300")
+    _, out, _ = call(capsys, command, "--help")
+    assert ("path.pt2" in out, "path.onnx" in out) == (True, reads_onnx)
+
+
 def test_a_file_may_be_a_link_to_one_without_a_suffix(capsys, folder):
     (folder / "mine.onnx").rename(folder / "blob")
     (folder / "mine.onnx").symlink_to(folder / "blob")
@@ -263,6 +300,46 @@ def test_profile_compiles_with_the_config(capsys, folder):
     status, out, _ = call(capsys, "profile", "mine.py:order", "--config", "fallback=torch")
     assert status == 0
     assert "cummax" in out
+
+
+COUNTING = """
+import torch
+
+@torch.library.custom_op("counting::threads", mutates_args=())
+def threads(x: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(x, torch.get_num_threads())
+
+@threads.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+class Counting(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.counting.threads(x)
+
+def model():
+    return Counting(), (torch.zeros(2),)
+"""
+
+
+def test_what_torch_runs_in_a_profile_has_the_threads_that_are_asked_for(capsys, folder, monkeypatch):
+    (folder / "counting.py").write_text(COUNTING)
+    found, profiled = [], FallbackProgram.profile
+
+    def profile(program, *inputs, **keywords):
+        found.append(program(*inputs).tolist())
+        return profiled(program, *inputs, **keywords)
+
+    monkeypatch.setattr(FallbackProgram, "profile", profile)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(3)
+            asked = ("counting.py:model", "--config", "fallback=torch", "--threads", threads)
+            assert call(capsys, "profile", *map(str, asked))[0] == 0
+    finally:
+        torch.set_num_threads(before)
+    assert found == [[1.0, 1.0], [2.0, 2.0]]
 
 
 def test_a_row_with_fallback_is_right_and_counts_what_torch_runs(folder, tmp_path):

@@ -307,7 +307,11 @@ def test_the_committed_results_make_a_site_that_loads_nothing_from_elsewhere(roo
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (shutil.Error([("a.css", "site/a.css", "No space left on device")]), "site/a.css: No space left on device"),
+        (
+            shutil.Error([("a.css", "made/a.css", "[Errno 28] No space left on device: 'a.css' -> 'made/a.css'")]),
+            "No space left on device",
+        ),
+        (shutil.Error([("a.css", "made/a.css", "it is a named pipe")]), "it is a named pipe"),
         (OSError("the disk is gone"), "the disk is gone"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
     ],

@@ -153,6 +153,8 @@ class BackendRef:
             key, equals, value = part.partition("=")
             if not equals or not key.strip() or not value.strip():
                 raise UsageError(f"backend {text!r}: expected key=value in the brackets, got {part!r}")
+            if key.strip() in options:
+                raise UsageError(f"backend {text!r}: {key.strip()} is given twice; give it once, lists as a+b")
             options[key.strip()] = value.strip()
         return BackendRef(found["name"].strip(), options, int(found["copy"] or 1))
 

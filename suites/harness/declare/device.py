@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from engine.suggest import unknown
+from suites import sources
 from suites.harness.errors import UsageError
 
 CPU = "cpu"
@@ -54,4 +55,6 @@ def own_class(name: str) -> tuple[Path, str] | None:
         return None
     if not Path(path).is_file():
         raise UsageError(f"device {name!r}: no such file {path}")
+    if (fault := sources.find_fault_of_name(Path(path))) is not None:
+        raise UsageError(f"device {name!r}: {fault}")
     return Path(path), class_name

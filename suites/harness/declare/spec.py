@@ -258,7 +258,7 @@ def of_model(
     arguments, sizes = {**options, **arguments}, sizes or {}
     for chosen in _product(sizes):
         known.complete({**arguments, **chosen})
-    stem = re.sub(r"[^\w-]", "_", Path(model.partition(":")[0]).stem, flags=re.ASCII).strip("_-")
+    stem = re.sub(r"[^\w-]", "_", models.file_of(model).stem, flags=re.ASCII).strip("_-")
     sweep = {
         "name": model,
         "shape": {**{key: value for key, value in arguments.items() if key in known.shape_keys}, **sizes},

@@ -17,7 +17,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
-from suites.harness.files import parse_toml, read_text_file
+from suites.harness.files import parse_toml, read_text_file, write_text_file
 from suites.harness.judge.compare import ALLOWED_GROWTH, EXACT
 from suites.harness.record.schema import Status
 
@@ -140,13 +140,13 @@ def read(path: Path) -> Baselines:
 
 
 def write(path: Path, found: Baselines) -> None:
-    """Write the file anew; UsageError if that fails."""
+    """Write the file anew; UsageError if that fails, which leaves an earlier file as it is."""
     told = {"suite": found.suite, "accepted": [one.model_dump() for one in found.accepted], "counts": found.counts}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(HEADER + tomli_w.dumps(told), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
+    write_text_file(path, HEADER + tomli_w.dumps(told))
 
 
 def judge(accepted: Baselines, found: Mapping[tuple[str, str], Found]) -> Judgement:
@@ -232,10 +232,8 @@ def list_rows(found: Judgement) -> Iterator[dict[str, str]]:
 
 def summarise(found: Judgement) -> list[str]:
     """Lines below the table: how many rows are equal, and which were left out."""
-    return [
-        f"{found.equal} of {found.equal + len(found.differences)} rows are as accepted.",
-        *_describe_skipped(found),
-    ]
+    rows = _count_rows(found.equal + len(found.differences))
+    return [f"{found.equal} of {rows} {'is' if found.equal == 1 else 'are'} as accepted.", *_describe_skipped(found)]
 
 
 def describe_acceptance(found: Judgement, *, is_first: bool) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
-from suites.harness.files import read_text_file
+from suites.harness.errors import UsageError, describe_unreadable
+from suites.harness.files import read_text_file, write_text_file
+from suites.harness.record.reasons import remove_escapes
 from suites.harness.record.schema import Environment, Surroundings
 
 
@@ -18,7 +19,7 @@ def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
         align: one character a column: ``r`` aligns it to the right; missing ones to the left.
     """
     rules = ["---:" if mark == "r" else "---" for mark in align.ljust(len(lines[0]))]
-    escaped = ([text.replace("|", "\\|") for text in line] for line in (lines[0], rules, *lines[1:]))
+    escaped = ([remove_escapes(text).replace("|", "\\|") for text in line] for line in (lines[0], rules, *lines[1:]))
     return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
 
 
@@ -26,10 +27,7 @@ def write_between(path: Path, marker: str, text: str) -> None:
     """Replace what lies between ``<!-- marker -->`` and ``<!-- /marker -->`` in a file; UsageError without the pair."""
     before, _, after = _split(path, marker)
     opening, closing = f"<!-- {marker} -->", f"<!-- /{marker} -->"
-    try:
-        path.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
+    write_text_file(path, f"{before}{opening}\n{text.strip()}\n{closing}{after}")
 
 
 def read_between(path: Path, marker: str) -> str:

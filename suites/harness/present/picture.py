@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.errors import UsageError
+from suites.harness.files import write_text_file
 from suites.harness.judge import standing
 from suites.harness.judge.standing import Lead, Standing, get_column, get_latency
 from suites.harness.present import names, overview, units
@@ -56,11 +57,7 @@ def draw(path: Path, summaries: Sequence[Summary], environment: Environment, sta
     floor = overview.describe_floor(standings)
     caption = f"{overview.describe_place(environment, started, common)}; {floor}"
     for target, theme in ((path, LIGHT), (path.with_stem(f"{path.stem}-dark"), DARK)):
-        text = _render(standings, short, caption, theme)
-        try:
-            target.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{target}: cannot be written: {describe_os_error(error)}") from None
+        write_text_file(target, _render(standings, short, caption, theme))
 
 
 def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: str, theme: Theme) -> str:

@@ -77,7 +77,7 @@ def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str
     engine_row, lead = (one.timed[0], one.margin) if one.has_only_forms else (one.engine, one.lead)
     if engine_row is None or lead is None:
         return f"{labels[one.timed[0].backend]} first", ""
-    engine, other = labels[engine_row.backend], labels[lead.other]
+    engine, other = labels[engine_row.backend], labels.get(lead.other, lead.other)  # its row may be missing
     value, interval = units.times(lead.speed.value), units.interval(lead.speed)
     if one.is_first and round(lead.speed.value, 2) < 1:
         text = f"{engine} first by median latency, but {value} as fast as {other} in paired rounds {interval}"

@@ -13,6 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from suites.harness.record.reasons import remove_escapes
 from suites.harness.record.schema import Ratio
 
 _ASCII_HEAD = Box(
@@ -61,7 +62,7 @@ class _Stripped:
                 if kept := text.rstrip():
                     line.append(Segment(kept, style, control))
                     break
-            yield from line
+            yield from (one if one.control else Segment(remove_escapes(one.text), one.style) for one in line)
             yield Segment.line()
 
 
@@ -89,6 +90,7 @@ def choose_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None
 def print_table(console: Console, table: Table, indent: int = 0) -> None:
     """Print a table `indent` columns from the left, without blanks at the ends of its lines.
 
+    Texts of records may have escape sequences of terminals, which are left out.
     A table of cells that do not wrap and that is too wide becomes a block for each row, so that nothing is cut off.
     """
     if all(column.no_wrap for column in table.columns) and measure_width(console, table) + indent > console.width:
@@ -116,7 +118,12 @@ def _print_blocks(console: Console, table: Table, indent: int) -> None:
 
 
 def print_text(console: Console, text: Text, indent: int = 0) -> None:
-    """Print text `indent` columns from the left, wrapped between words, without blanks at the ends of its lines."""
+    """Print text `indent` columns from the left, wrapped between words, without blanks at the ends of its lines.
+
+    Texts of records may have escape sequences of terminals, which are left out.
+    """
+    if (plain := remove_escapes(text.plain)) != text.plain:
+        text = Text(plain, text.style)
     for line in text.wrap(console, max(console.width - indent, 1), overflow="fold"):
         indented = Text(" " * indent) + line
         indented.rstrip()

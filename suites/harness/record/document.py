@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from suites.harness.files import write_text_file
 from suites.harness.record import frame
 from suites.harness.record.commits import CountedCase
 from suites.harness.record.facts import AllFacts
@@ -89,4 +90,4 @@ def _roof_meanings() -> dict[str, str]:
 
 if __name__ == "__main__":
     PAGE = Path(__file__).resolve().parents[3] / "docs" / "results-format.md"
-    PAGE.write_text(write(PAGE), encoding="utf-8")
+    write_text_file(PAGE, write(PAGE))

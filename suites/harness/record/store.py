@@ -280,7 +280,7 @@ def _decode(text: bytes) -> Record:
         raise ValueError("expected an object with `schema` and `kind`")
     if line["schema"] > SCHEMA:
         raise ValueError(f"schema {line['schema']} is newer than {SCHEMA}, the newest that this version reads")
-    if line.get("kind") not in KINDS:
+    if not isinstance(line.get("kind"), str) or line["kind"] not in KINDS:
         raise ValueError(f"kind {line.get('kind')!r}: expected one of {', '.join(KINDS)}")
     try:
         upgraded = migrations.upgrade(line, SCHEMA)

@@ -7,15 +7,18 @@ a function ``spec(name, file, entry)`` and a line in `LOADERS`.
 from __future__ import annotations
 
 import importlib
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from suites import sources
 from suites.models._spec import ModelError, ModelSpec, UnknownModel, read_value
 
 LOADERS = {".py": "factory", ".pt2": "exported", ".onnx": "onnx_file"}
 """Suffix -> the module of this folder that reads such files."""
 EXPECTED = "path.py:factory, path.pt2 or path.onnx"
+_FILE = re.compile(rf"(?P<path>.*?(?:{'|'.join(map(re.escape, LOADERS))}))(?::(?P<entry>.*))?", re.DOTALL)
 
 
 def is_path(name: str) -> bool:
@@ -64,6 +67,8 @@ def spec(name: str) -> ModelSpec:
     file = Path(path).expanduser().absolute()  # not resolved: what a link points to may have no suffix
     if not file.is_file():
         raise UnknownModel(f"model {name!r}: no such file: {file}; expected {EXPECTED}")
+    if (fault := sources.find_fault_of_name(file)) is not None:
+        raise ModelError(f"model {name!r}: {fault}")
     status = file.stat()
     return _loaded(base, file, entry, (status.st_mtime_ns, status.st_size))
 
@@ -77,6 +82,8 @@ def _loaded(name: str, file: Path, entry: str, _stamp: tuple[int, int]) -> Model
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """The path, and what follows the colon."""
-    path, _, entry = name.partition("?")[0].partition(":")
-    return path, entry
+    """The path, and what follows the colon behind its suffix; the path may have colons, too."""
+    base = name.partition("?")[0]
+    match = _FILE.fullmatch(base)
+    path, _, entry = base.partition(":")
+    return (path, entry) if match is None else (match["path"], match["entry"] or "")
