@@ -33,8 +33,8 @@ def write_text_file(path: Path, text: str) -> None:
     """Write a text file in UTF-8. If that fails, as on a full disk, an earlier file keeps its content.
 
     The text is written beside the file, which is then replaced. The new file has the mode of the earlier one. If `path`
-    is a link, its target is replaced. Streams, devices, and files in folders where this user may create no file are
-    written in place.
+    is a link, its target is replaced. Streams, devices, mounted files, and files in folders where this user may create
+    no file are written in place.
 
     Raises:
         UsageError: the file cannot be written.
@@ -47,8 +47,13 @@ def write_text_file(path: Path, text: str) -> None:
         is_special = str(path.absolute().parent) in _STREAMS or (path.exists() and not path.is_file())
         if is_special or (target.exists() and not os.access(target.parent, os.W_OK | os.X_OK)):
             path.write_bytes(data)
-        else:
+            return
+        try:
             _replace_file(target, data)
+        except OSError as error:
+            if error.errno != errno.EBUSY:  # of a file that is mounted, as in a container
+                raise
+            target.write_bytes(data)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
     except UnicodeEncodeError:

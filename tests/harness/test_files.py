@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +105,15 @@ def test_a_name_may_be_as_long_as_names_of_files_can_be(tmp_path):
 def test_a_text_that_is_not_unicode_is_refused_in_one_line(tmp_path):
     with pytest.raises(UsageError, match="a: cannot be written: the text has characters that UTF-8 does not have"):
         write_text_file(tmp_path / "a", "caf\udce9")
+
+
+def test_a_mounted_file_is_written_in_place(tmp_path, monkeypatch):
+    (tmp_path / "page.md").write_text("earlier")
+
+    def refuse(self, target):
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    write_text_file(tmp_path / "page.md", "later")
+    assert (tmp_path / "page.md").read_text() == "later"
+    assert [one.name for one in tmp_path.iterdir()] == ["page.md"]
