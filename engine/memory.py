@@ -52,6 +52,18 @@ def release(array: np.ndarray) -> None:
         _MADVISE(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), ctypes.c_int(mmap.MADV_DONTNEED))
 
 
+NO_MEMORY_MODE = (
+    "a mode of torch is active that gives new tensors no memory, such as FakeTensorMode or a transform of torch.func: "
+    "use the engine outside of it"
+)
+
+
+def are_tensors_fake() -> bool:
+    """True if torch is imported and gives new tensors no memory, as under FakeTensorMode."""
+    torch = sys.modules.get("torch")
+    return torch is not None and type(torch.empty(0, device="cpu")) is not torch.Tensor
+
+
 def as_array(value: Any) -> np.ndarray:
     """A dense array or CPU tensor as a NumPy array over the same memory."""
     if isinstance(value, np.ndarray):

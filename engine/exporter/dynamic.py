@@ -92,6 +92,8 @@ def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], rang
                 found[place] = f"{place} = {size} ({reason})"
             continue
         symbols = expression.free_symbols & ranges.keys()
+        if len(symbols) > 1 and isinstance(dim, Dim):
+            found[place] = f"{place} as it follows from other sizes (torch takes it so; dynamic_shapes name it)"
         if len(symbols) != 1:
             continue
         (symbol,) = symbols

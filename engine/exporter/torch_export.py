@@ -41,7 +41,7 @@ from engine.exporter.torch_internals import (
     tree_unflatten,
 )
 from engine.exporter.weights import with_parts
-from engine.memory import fault_of_memory
+from engine.memory import NO_MEMORY_MODE, are_tensors_fake, fault_of_memory
 from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]
@@ -77,6 +77,8 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     """
     if torch.is_autocast_enabled("cpu"):
         raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
+    if are_tensors_fake():
+        raise ConfigError(NO_MEMORY_MODE)
     if isinstance(model, ExportedProgram):
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
         _check_scales(model.state_dict.items())

@@ -92,14 +92,14 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     """
     dense = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in tensors.items()}
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
-    if not path.name or not path.parent.is_dir():
-        raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
     try:
         path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as e:  # a name that is too long, a link that leads to itself
         raise ProgramError(f"{path}: cannot be written: {e.strerror or e}") from None
+    if not path.name or not path.parent.is_dir():
+        raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
     path = path.resolve()  # what a link points to is replaced, not the link
     if path.exists() and not path.is_file():
         raise ProgramError(

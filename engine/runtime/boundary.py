@@ -14,7 +14,7 @@ import numpy as np
 
 from engine import dtypes, sizes, tree
 from engine.errors import ExecutionError, ProgramError, ShapeError
-from engine.memory import fault_of_memory
+from engine.memory import NO_MEMORY_MODE, fault_of_memory
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.arguments import Arguments
@@ -221,11 +221,8 @@ class Boundary:
         if arrays or self.tensor is None:
             return [new() for new in self.new_arrays]
         outputs = [new() for new in self.new_tensors]
-        if any(type(one) is not self.tensor for one in outputs):
-            raise ExecutionError(
-                "a mode of torch is active that gives new tensors no memory, such as FakeTensorMode: call the program "
-                "outside of it"
-            )
+        if any(type(one) is not self.tensor or fault_of_memory(one) for one in outputs):
+            raise ExecutionError(NO_MEMORY_MODE)
         return outputs
 
     def pack(self, outputs: list[Any]) -> Any:

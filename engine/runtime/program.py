@@ -10,7 +10,8 @@ from typing import Any
 
 from engine import targets
 from engine.config import Config
-from engine.errors import ShapeError, UnsupportedByTarget
+from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
+from engine.memory import NO_MEMORY_MODE, are_tensors_fake
 from engine.ops import TensorType
 from engine.program import Artifact
 from engine.runtime.boundary import Rebuild
@@ -198,6 +199,8 @@ class Program(CompiledModel[Specialised]):
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
         """As `CompiledModel.trace`."""
         self._warn_of_changed_weights()
+        if are_tensors_fake():
+            raise ExecutionError(NO_MEMORY_MODE)
         kept = positions_of(keep, len(self.lowered.instructions))
         states, others = self._copy_state(kwargs)
         return self._for(args, others).trace(args, others, states, kept)

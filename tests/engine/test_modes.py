@@ -47,11 +47,31 @@ def test_compiling_works_under_another_default_device(model):
 
 
 def test_a_mode_that_gives_tensors_no_memory_is_named(programs):
+    told = r"such as FakeTensorMode or a transform of torch\.func"
     for program in programs:
         for _ in range(2):
-            with (
-                FakeTensorMode(),
-                pytest.raises(engine.ExecutionError, match="such as FakeTensorMode: call the program"),
-            ):
-                program(X)
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                for call in (program, program.trace):
+                    with pytest.raises(engine.ExecutionError, match=told):
+                        call(X)
         assert program(X).is_cpu
+
+
+def test_a_model_is_not_compiled_in_such_a_mode(model):
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(engine.ConfigError, match="such as FakeTensorMode"):
+        engine.compile(model, (X,))
+
+
+@pytest.mark.parametrize("fallback", [None, "torch"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda call: torch.func.functionalize(lambda v: (call(X), v)[1]),
+        lambda call: torch.func.grad(lambda v: (v * call(X).sum()).sum()),
+    ],
+    ids=["functionalize", "grad"],
+)
+def test_a_transform_around_a_call_is_named(model, transform, fallback):
+    program = engine.compile(model, (X,), engine.Config(fallback=fallback))
+    with pytest.raises(engine.ExecutionError, match=r"a transform of torch\.func"):
+        transform(program)(torch.randn(3))

@@ -231,6 +231,8 @@ def test_a_name_may_be_as_long_as_the_system_allows_and_a_link_to_itself_is_refu
     assert engine.load(tmp_path / ("é" * 127)).digest == small().digest
     with pytest.raises(ProgramError, match="cannot be written: File name too long"):
         small().save(tmp_path / ("a" * 256))
+    with pytest.raises(ProgramError, match="cannot be written: File name too long"):
+        small().save("a/" * 2500 + "a")
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ProgramError, match="cannot be written: Too many levels of symbolic links"):
         small().save(tmp_path / "loop")

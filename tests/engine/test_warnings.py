@@ -346,11 +346,42 @@ def test_numbers_that_a_model_assigns_are_named(issued):
     program = engine.compile(model, (X,))
     (one,) = issued
     assert one.category is engine.LostStateWarning
-    told = "Steps assigns tensors or numbers to attributes while it runs: calls, layers.0.is_first. The program does"
+    told = "Steps assigns tensors or numbers to attributes while it runs: calls, seen, layers.0.is_first. The program"
     assert str(one.message).startswith(told)
     assert (model.calls, model.layers[0].is_first, len(model._forward_hooks)) == (0, True, 0)
+    assert not hasattr(model, "seen")
     for _ in range(2):
         torch.testing.assert_close(program(X), X)
+
+
+class Kinds(nn.Module):
+    """Assigns a number in place of None, of a default of the class, of nothing, and of another number a size."""
+
+    of_class = 0
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.size = None, 1
+
+    def forward(self, x):
+        self.first = 1 if self.first is None else self.first + 1
+        self.of_class += 1
+        self.new = getattr(self, "new", 0) + 1
+        y = x * self.first * self.of_class * self.new * self.size
+        self.size = x.shape[0]
+        return y
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": {0: torch.export.Dim("rows", min=2, max=8)}}])
+def test_numbers_are_named_whatever_was_there_before_and_the_model_stays(issued, shapes):
+    model = Kinds().eval()
+    program = engine.compile(model, (X,), dynamic_shapes=shapes)
+    (one,) = issued
+    for name in ("first", "size", "of_class", "new"):
+        assert name in str(one.message).partition(". The program")[0]
+    assert vars(model).keys() == vars(Kinds()).keys()
+    torch.testing.assert_close(model(X), X)
+    torch.testing.assert_close(program(X), X)
 
 
 def test_an_attribute_that_a_model_assigns_is_named_in_the_engines_words(issued):

@@ -263,3 +263,14 @@ def test_a_size_of_an_input_may_be_a_product_of_sizes_of_others():
         torch.testing.assert_close(program(*given), model(*given), rtol=0, atol=0)
     with pytest.raises(engine.ShapeError, match=r"input 'x': expected float32\[14\]"):
         program(torch.randn(12), *inputs(7, 2)[1:])
+
+
+def test_a_dim_that_torch_takes_for_a_product_of_others_is_named():
+    class Flat(nn.Module):
+        def forward(self, x, y):
+            return x.reshape(-1) + y
+
+    rows, columns, both = Dim("rows", max=64), Dim("columns", max=64), Dim("both", max=4096)
+    shapes = ({0: rows, 1: columns}, {0: both})
+    with pytest.warns(engine.GuardWarning, match=r"y\.shape\[0\] as it follows from other sizes"):
+        engine.compile(Flat().eval(), (torch.randn(4, 3), torch.randn(12)), dynamic_shapes=shapes)

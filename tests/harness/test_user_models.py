@@ -413,6 +413,21 @@ def test_a_program_file_with_a_changed_byte_is_refused_or_computes_the_same(fold
     assert len(messages) > 50
 
 
+def test_a_program_file_whose_list_of_members_cannot_be_read_is_damaged(folder, tmp_path):
+    """zipfile has errors of its own for names in no encoding and for versions that it does not know."""
+    path = tmp_path / "mine.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),)), path)
+    raw = path.read_bytes()
+    entry = raw.rindex(b"PK\x01\x02")
+    for changes in ({46: 0xB9, 9: raw[entry + 9] | 8}, {6: 137}):
+        changed = bytearray(raw)
+        for place, byte in changes.items():
+            changed[entry + place] = byte
+        path.write_bytes(changed)
+        with pytest.raises(ModelError, match="damaged or no exported program"):
+            exported.spec("mine.pt2", path, "").make({})
+
+
 def random_file(path, uses_it):
     """A file that adds a random number, whose seed is fixed, to its input; or draws one and does not use it."""
     value = helper.make_tensor_value_info

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from engine.suggest import find_nearest
 from suites.harness.present import markdown
-from suites.harness.record import machine
+from suites.harness.record import store
 from tests.sweep.check import SIZES, check_operator
 from tests.sweep.samples import OPERATORS
 
@@ -72,19 +72,31 @@ def _write_table(counts: dict[tuple[str, str], Counter[str]]) -> str:
     return "\n".join(lines)
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {number}")
+    return number
+
+
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.sweep", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--operators", default=",".join(OPERATORS), help="names as torch has them; all if left out")
     parser.add_argument("--types", default=",".join(_TYPES), help="element types of the inputs")
     parser.add_argument("--sizes", default=SIZES[0], help=f"how sizes vary: {', '.join(SIZES)}")
-    parser.add_argument("--samples", type=int, default=4, help="about how many of each operator and type")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--samples", type=_count, default=4, help="about how many of each operator and type")
+    parser.add_argument("--jobs", type=_count, default=2, help="processes")
     parser.add_argument("--into", type=Path, help="a page between whose markers the table goes")
     options = parser.parse_args()
     for name, known in (("operators", OPERATORS), ("types", _TYPES), ("sizes", SIZES)):
-        for one in getattr(options, name).split(","):
+        given = list(dict.fromkeys(getattr(options, name).split(",")))
+        setattr(options, name, given)
+        for one in given:
             if one not in known:
-                parser.error(f"--{name}: {one!r} is unknown; the nearest one is {find_nearest(one, known)!r}")
+                near = find_nearest(one, known)
+                parser.error(f"--{name}: {one!r} is unknown" + (f"; did you mean {near!r}?" if near else ""))
+    if options.into and not (options.into.is_file() and "<!-- sweep -->" in options.into.read_text()):
+        parser.error(f"--into: {options.into} is no page with a line <!-- sweep -->")
     return options
 
 
@@ -93,15 +105,15 @@ def main() -> int:
     options = _parse()
     tasks = [
         (operator, dtype, sizes, options.samples)
-        for sizes in options.sizes.split(",")
-        for dtype in options.types.split(",")
-        for operator in options.operators.split(",")
+        for sizes in options.sizes
+        for dtype in options.types
+        for operator in options.operators
     ]
     counts, findings = _sweep(tasks, options.jobs)
     text = _write_table(counts)
     print(text)
     if options.into:
-        heading = markdown.heading(machine.environment())
+        heading = markdown.heading(store.here())
         markdown.write_between(options.into, "sweep", f"{heading}\n\n{text}")
     return 1 if findings else 0
 

@@ -61,6 +61,7 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
         arrays = [(None, ())] * count  # `address_of` takes no bfloat16 arrays; tensors take the fast path
     free, single, address_of = executable.free, boundary.is_single, native.address_of
     ndarray: Any = np.ndarray
+    total = count + len(new_arrays)
 
     def call(args: tuple[Any, ...]) -> Any:
         if len(args) != count:
@@ -103,17 +104,23 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
             free.append(lent)
             return UNUSUAL
         outputs = []
-        for make in makers:
-            output = make()
-            outputs.append(output)
-            position += 1
-            if makers is new_arrays:
-                pointers[position] = address_of(output)
-            elif type(output) is boundary.tensor:
-                words[position] = output.data_ptr()
-            else:  # a mode of torch has made it; it may have no memory
-                free.append(lent)
-                return UNUSUAL
+        try:
+            for make in makers:
+                output = make()
+                if makers is new_arrays:
+                    position += 1
+                    pointers[position] = address_of(output)
+                elif type(output) is boundary.tensor and ((address := output.data_ptr()) or not output.numel()):
+                    position += 1
+                    words[position] = address
+                else:
+                    break
+                outputs.append(output)
+        except RuntimeError:  # as above: a mode of torch has made it
+            pass
+        if position < total:
+            free.append(lent)
+            return UNUSUAL
         status = run()
         free.append(lent)
         if status:

@@ -57,7 +57,7 @@ def _holds_program(file: Path) -> bool:
     try:
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):  # a name in no encoding, an unknown version
         return False
     return any(name == _MEMBER_UNTIL_2_7 or name.endswith(_MEMBER) for name in names)
 
