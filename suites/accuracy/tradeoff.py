@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from suites.accuracy.evaluate import strip_phase
 from suites.accuracy.tasks import TASKS, Column
+from suites.harness.declare.case import BackendRef
 from suites.harness.judge import stats
 from suites.harness.present.names import count_threads
 from suites.harness.record.reasons import clean_line
@@ -88,15 +89,26 @@ def list_tradeoffs(
         lines: of the same run.
         environment: its first line.
     """
+    switches: dict[str, dict[str, str]] = {}
+    for row in summaries:
+        switches.setdefault(row.case, {}).update(_read_case_switches(row))
     groups: dict[str, list[Summary]] = {}
     for row in summaries:
-        groups.setdefault(_name_group(row), []).append(row)
+        groups.setdefault(_name_group(row, switches[row.case]), []).append(row)
     found = (_compare(rows, samples, lines, environment.plan.baseline) for rows in groups.values())
     return [one for one in found if one is not None]
 
 
-def _name_group(row: Summary) -> str:
-    return repr((row.model, row.shape, sorted(row.options.items()), row.threads, row.io, row.device, row.switches))
+def _read_case_switches(row: Summary) -> dict[str, str]:
+    """The switches of a row without the options of its backend, so that forms of one backend share a table."""
+    options = BackendRef.parse(row.backend).options
+    return {key: value for key, value in row.switches.items() if key not in options}
+
+
+def _name_group(row: Summary, switches: Mapping[str, str]) -> str:
+    """Equal for rows of one table; `switches` are those of the case."""
+    named = [sorted(pairs.items()) for pairs in (row.shape, row.options, switches)]
+    return repr((row.model, *named, row.threads, row.io, row.device))
 
 
 def _compare(

@@ -154,6 +154,28 @@ def test_the_table_has_ratios_across_precisions_and_marks_rows_that_none_beats()
     assert tables.tabulate_tradeoff(found, is_short=False)[1]["error"] == "1.0e-02 [5.0e-03, 2.0e-02]"
 
 
+def test_a_backend_with_options_stands_in_the_table_of_its_case():
+    named = "engine[recipe=rec.toml]"
+    rows, lines = zip(
+        entry("engine", "fp32", 2.0, 1.0, switches={"planner": "in_order"}),
+        entry(
+            named, "fp32", 1.0, 0.999, ratio=Ratio(0.5, 0.4, 0.6),
+            switches={"planner": "in_order", "recipe": "rec.toml"},
+        ),
+        entry(
+            "engine[planner=no_reuse]", "fp32", 3.0, 1.0, ratio=Ratio(1.5, 1.4, 1.6), switches={"planner": "no_reuse"}
+        ),
+        strict=True,
+    )  # fmt: skip
+    environment = records.environment(plan={"baseline": "engine"})
+    (found,) = tradeoff.list_tradeoffs(rows, [], lines, environment)
+    assert [one.summary.backend for one in found.entries] == [named, "engine", "engine[planner=no_reuse]"]
+    assert found.entries[0].distance == pytest.approx(0.001)
+    other, scored = entry("engine", "bf16", 2.0, 1.0, switches={"planner": "no_reuse"})
+    tables = tradeoff.list_tradeoffs([*rows, other], [], [*lines, scored], environment)
+    assert [len(one.entries) for one in tables] == [3, 1], "a case with other switches has a table of its own"
+
+
 def test_differences_by_the_order_of_sums_win_no_mark():
     rows, lines = zip(
         entry("engine", "fp32", 1.0, 1 - 1e-9), entry("eager", "fp32", 2.0, 1.0, ratio=Ratio(2, 2, 2)), strict=True
