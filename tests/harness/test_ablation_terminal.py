@@ -59,3 +59,19 @@ def test_an_ablation_of_one_mode_names_no_other(width):
     assert "left out" not in tables
     tables = show(LEFT_OUT, width).partition("left out: time")[0]
     assert "alone" not in tables
+
+
+def test_a_switch_that_is_not_applicable_for_another_reason_shows_that_reason():
+    unused = "variant conv='winograd': no conv of this program can use it here"
+    refused = "precision: int8_static: scales of activations, which it needs, cannot be measured yet"
+    lines = [
+        AblationRecord(
+            case=records.CASE, switch=switch, switch_kind="variant", mode=LEAVE_ONE_OUT, reached=False,
+            status="not applicable", reason=reason, with_="a", without="b",
+        )
+        for switch, reason in (("conv=winograd", unused), ("precision=int8_static", refused))
+    ]  # fmt: skip
+    text = show([*LEFT_OUT, *lines], 200)
+    assert "Not applicable (no part of the program can use it): conv=winograd." in text
+    assert f"precision=int8_static: not applicable: {refused}" in text
+    assert text.count("int8_static") == 2, "the name, and the name in the reason"

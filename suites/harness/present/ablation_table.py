@@ -32,6 +32,8 @@ _COUNTS = {
     "bytes": "bytes",
 }
 _NOT_APPLICABLE = "not applicable"
+_UNUSED = "can use it"
+"""Part of every reason that says that no part of the program can use the switch, such as a kernel variant."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def list_unreached(records: Sequence[AblationRecord]) -> list[str]:
 
 
 def list_inapplicable(records: Sequence[AblationRecord]) -> list[str]:
-    """Names of switches that no part of the program can use."""
+    """Names of switches that are not applicable to the program."""
     return list(dict.fromkeys(record.switch for record in records if record.status == _NOT_APPLICABLE))
 
 
@@ -113,11 +115,18 @@ def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
     unreached = list_unreached(records)
     if unreached:
         yield f"Not reached (the same program, so not timed): {', '.join(unreached)}."
-    inapplicable = list_inapplicable(records)
-    if inapplicable:
-        yield f"Not applicable (no part of the program can use it): {', '.join(inapplicable)}."
+    inapplicable = [record for record in records if record.status == _NOT_APPLICABLE]
+    unused = list_inapplicable([record for record in inapplicable if _is_unused(record)])
+    if unused:
+        yield f"Not applicable (no part of the program can use it): {', '.join(unused)}."
+    refused = [record for record in inapplicable if not _is_unused(record)]
     failed = [record for record in records if record.status not in ("ok", _NOT_APPLICABLE)]
-    yield from dict.fromkeys(f"{record.switch}: {record.status}: {record.reason}" for record in failed)
+    yield from dict.fromkeys(f"{record.switch}: {record.status}: {record.reason}" for record in (*refused, *failed))
+
+
+def _is_unused(record: AblationRecord) -> bool:
+    """Whether the reason is the usual one, which the note of all such switches gives once."""
+    return record.reason is None or _UNUSED in record.reason
 
 
 def write_effect(record: AblationRecord | None) -> str:
