@@ -175,6 +175,23 @@ def test_another_machine_is_refused_and_other_surroundings_are_named():
     assert {row.time.verdict for row in found.rows if row.time is not None} == {"surroundings"}
     with pytest.raises(UsageError, match="no case in common"):
         compared(run(cases=CASES[:1]), run(1, cases=CASES[1:]))
+    with pytest.raises(UsageError, match="0 and 1 have no backend in common in any case"):
+        compared(keep_backends(run(), "engine"), keep_backends(run(1), "eager", "onnxruntime"))
+
+
+def keep_backends(stored, *names):
+    """`stored` without the rows of all other backends."""
+    return replace(stored, records=[line for line in stored.records if line.backend in names])
+
+
+def test_operations_and_bytes_of_early_records_are_read_from_the_samples():
+    """Their summaries have those of the engine's first row in every row."""
+    before, after = run(bytes=7000, flops=70), run(1, bytes=9000, flops=90)
+    for line in before.of(Samples):
+        if line.backend == "engine":
+            line.facts.flops, line.facts.bytes = 90, 9000
+    assert not compared(before, after).regressed
+    assert {row.regressions for row in compared(run(bytes=7000), after).rows if row.backend == "engine"} == {("bytes",)}
 
 
 def test_cases_of_one_run_alone_are_named():

@@ -6,7 +6,7 @@ import pytest
 
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.summary import Question, _disturbed, _neighbours, summarise
+from suites.harness.judge.summary import Question, _disturbed, _neighbours, find_work, summarise
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs
 from suites.harness.record.schema import Contention
@@ -53,6 +53,13 @@ def rows(flops=int(120e9), nbytes=1000, threads=1, machine=MACHINE, **status):
     ]
     found = summarise(Question(case, refs, "eager", 0.02, machine), lines, MachineNoise())
     return {line.backend: line for line in found}
+
+
+def _summarise_with_roofs(labels, facts):
+    lines = [line for label in labels for line in samples(label, TIMES[label], facts.get(label))]
+    refs = [BackendRef.parse(label) for label in labels]
+    question = Question(Case("mlp", {"batch": 2}), refs, "eager", 0.02, MACHINE)
+    return {line.backend: line for line in summarise(question, lines, MachineNoise())}
 
 
 def test_the_engine_is_compared_with_the_fastest_other_backend_by_pairs():
@@ -102,9 +109,9 @@ def test_a_version_that_is_the_baseline_is_compared_once():
 
 def test_the_work_of_a_case_is_that_of_this_checkout_where_it_took_part():
     labels = ("eager", "eager#2", VERSION, "engine[disable=fuse_gelu]")
-    facts = {label: {"flops": number, "bytes": 1} for number, label in enumerate(labels)}
-    assert {line.flops for line in rows_of_versions(labels=labels, facts=facts).values()} == {3}
-    assert {line.flops for line in rows_of_versions(labels=labels[:3], facts=facts).values()} == {2}
+    facts = {label: {"flops": number, "bytes": 1} for number, label in enumerate(labels) if number > 1}
+    assert rows_of_versions(labels=labels, facts=facts)["eager"].flops == 3
+    assert rows_of_versions(labels=labels[:3], facts=facts)["eager"].flops == 2
 
 
 def test_details_of_a_backend_come_into_its_row_alone():
@@ -124,7 +131,19 @@ def test_a_peer_without_a_right_answer_is_no_peer():
 
 def test_the_work_of_a_case_is_that_of_the_engine_with_everything_on():
     found = rows()
-    assert {(line.flops, line.bytes) for line in found.values()} == {(int(120e9), 1000)}
+    assert {(line.flops, line.bytes) for line in found.values() if line.role == "peer"} == {(int(120e9), 1000)}
+    assert find_work(found.values()) is found["engine"]
+
+
+def test_a_row_that_counted_its_own_work_keeps_it_and_its_share_of_the_roof_is_of_the_work_of_the_case():
+    """The counts of a program are the same whoever takes part, so that two runs of it agree on them."""
+    facts = {"engine": {"flops": 10, "bytes": int(36e9)}, "engine[disable=fuse_gelu]": {"flops": 20, "bytes": 5000}}
+    labels = [label for label in LABELS if label != "engine"]
+    both, alone = (_summarise_with_roofs(chosen, facts) for chosen in (LABELS, labels))
+    without = both["engine[disable=fuse_gelu]"]
+    assert (without.flops, without.bytes) == (20, 5000)
+    assert (alone[without.backend].flops, alone[without.backend].bytes) == (20, 5000)
+    assert without.roof_share == pytest.approx(1.8 / without.latency.p50), "36 GB at the bandwidth of the roofs"
 
 
 def test_the_share_of_the_roof_is_the_least_time_over_the_median():

@@ -115,7 +115,8 @@ def compare(before: store.Run, after: store.Run, noise: MachineNoise) -> Compari
     """What changed from `before` to `after`.
 
     Raises:
-        UsageError: the runs are one and the same, are of different machines, or have no case in common.
+        UsageError: the runs are one and the same, are of different machines, or have no case or no backend of a case in
+            common.
     """
     if before.path.resolve() == after.path.resolve():
         raise UsageError(
@@ -128,7 +129,9 @@ def compare(before: store.Run, after: store.Run, noise: MachineNoise) -> Compari
     old, new = (_summaries(run) for run in (before, after))
     both = [key for key in old if key in new]
     if not both:
-        raise UsageError(f"{before.name} and {after.name} have no case in common")
+        shared = {case for case, _ in old} & {case for case, _ in new}
+        missing = "backend in common in any case" if shared else "case in common"
+        raise UsageError(f"{before.name} and {after.name} have no {missing}")
     differing = _differing(before.environment, after.environment)
     estimates = _times(before, after, {key: (old[key], new[key]) for key in both}, noise)
     controls = {key for key in estimates if _is_control(new[key], before.environment, after.environment)}
@@ -146,7 +149,19 @@ Key = tuple[str, str]
 
 
 def _summaries(run: store.Run) -> dict[Key, Summary]:
-    return {(line.case, line.backend): line for line in run.summaries()}
+    """Summaries of a run by case and backend, with the operations and bytes that the backend counted itself.
+
+    Early records have those of the engine's program in every summary; the samples have the row's own.
+    """
+    own: dict[Key, Samples] = {}
+    for line in run.of(Samples):
+        if line.facts.flops is not None or line.facts.bytes is not None:
+            own.setdefault((line.case, line.backend), line)
+    found = {(line.case, line.backend): line for line in run.summaries()}
+    for key in own.keys() & found.keys():
+        facts = own[key].facts
+        found[key] = found[key].model_copy(update={"flops": facts.flops, "bytes": facts.bytes})
+    return found
 
 
 def _missing(run: store.Run, found: Mapping[Key, Summary]) -> tuple[Key, ...]:

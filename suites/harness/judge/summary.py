@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,29 +96,37 @@ def _find_runner_up(ranked: Sequence[Summary]) -> Summary | None:
 
 
 def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:
-    """Give every row the operations and bytes of the case, and its share of the roof.
+    """Give every row its share of the roof, and the work of the case where the row counted none itself.
 
-    What a case has to do is what the engine's program says, with everything on where it took part, and that of this
-    checkout before other versions: the same for everybody, so that shares compare as latencies do.
+    The share of every row is computed from the work of the case (`find_work`), so that shares compare as latencies do.
+    A row that counted its own operations and bytes keeps them: two runs of one program agree on them, whichever other
+    backends take part.
     """
-    told = [
-        ((line.role != "engine", bool(ref.options)), line)
-        for ref, line in zip(question.refs, found, strict=True)
-        if line.role != "peer" and line.flops is not None
-    ]
-    if not told:
+    source = find_work(found)
+    if source is None:
         return
-    source = min(told, key=lambda one: one[0])[1]
     roof = PRECISIONS[question.case.precision].roof
     work = Work(source.flops, source.bytes, roof, source.steps or 1)
     for line in found:
-        line.flops, line.bytes = work.flops, work.nbytes
+        if line.flops is None and line.bytes is None:
+            line.flops, line.bytes = work.flops, work.nbytes
         if question.roofs is not None and line.latency is not None:
             threads, seconds = question.case.threads, line.latency.p50
             line.roof_share = question.roofs.share(work, threads, seconds, question.cache_bytes)
             if line.executed_flops is not None:
                 done = replace(work, flops=line.executed_flops)
                 line.executed_share = question.roofs.share(done, threads, seconds, question.cache_bytes)
+
+
+def find_work(rows: Iterable[Summary]) -> Summary | None:
+    """The row of a case whose operations and bytes are the work of the case; None if no engine counted them.
+
+    It is the engine without options if it took part, else the first of its other rows, else another version.
+    """
+    counted = [line for line in rows if line.role != "peer" and line.flops is not None]
+    return min(
+        counted, key=lambda line: (line.role != "engine", bool(BackendRef.parse(line.backend).options)), default=None
+    )
 
 
 def _best_peer(question: Question, found: Sequence[Summary]) -> str | None:

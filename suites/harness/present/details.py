@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suites.harness.judge.standing import Standing
+from suites.harness.judge.summary import find_work
 from suites.harness.present import notes, units
 from suites.harness.present.overview import fold_label
 from suites.harness.present.overview_terminal import write_paragraph
@@ -138,8 +139,8 @@ def _describe_preparation(one: Standing) -> str:
 
 
 def _describe_work(one: Standing) -> str:
-    row = next((row for row in one.rows.values() if row.flops is not None and row.bytes is not None), None)
-    if row is None or row.flops is None:
+    row = find_work(one.rows.values())
+    if row is None or row.flops is None or row.bytes is None:
         return ""
     return f"work of a call: {units.count(row.flops)} operations on {units.size(row.bytes)}"
 

@@ -61,11 +61,13 @@ class Facts(BaseModel):
     artifact_bytes: Count = None
     """files of the saved or exported program"""
     flops: CountedCount = None
-    """operations of a call, two a multiply-add"""
+    """operations of a call, two a multiply-add; in the summary of a backend that counts no work, those of the engine's
+    program"""
     executed_flops: CountedCount = None
     """operations that the engine's kernels execute, for example fewer than `flops` with Winograd's convolution"""
     bytes: CountedCount = None
-    """bytes that a call reads and writes, weights included"""
+    """bytes that a call reads and writes, weights included; in the summary of a backend that counts no work, those of
+    the engine's program"""
     steps: ReportedCount = None
     """passes over the weights in a call: tokens per text in phase decode, 1 in phase prefill"""
     run_digest: Annotated[str | None, _REPORTED] = None

@@ -428,11 +428,12 @@ class Summary(Facts, Record):
     disturbed: float | None = None
     """share of the rounds that others disturbed and that are kept all the same"""
     roof_share: float | None = None
-    """lower bound of the time for the work, divided by the median latency. The bound is `flops` divided by the peak of
-    the precision's arithmetic (float32 if only weights are quantised), or `bytes` divided by the memory bandwidth if
-    that is longer and the bytes of one step exceed the last cache, both at the case's threads. Null if `flops` or the
-    roof is unknown, not believed or missing (fp16 has none). Above 1: the kernels execute less than the case specifies,
-    or the count is wrong"""
+    """lower bound of the time for the work of the case, divided by the median latency. The work is `flops` and `bytes`
+    of the engine's program: of the row without options if there is one, otherwise of the engine's first row. The bound
+    is these `flops` divided by the peak of the precision's arithmetic (float32 if only weights are quantised), or these
+    `bytes` divided by the memory bandwidth if that is longer and the bytes of one step exceed the last cache, both at
+    the case's threads. Null if `flops` or the roof is unknown, not believed or missing (fp16 has none). Above 1: the
+    kernels execute less than the case specifies, or the count is wrong"""
     executed_share: float | None = None
     """the same with `executed_flops`; more than 1 is a counting error"""
 
@@ -456,8 +457,8 @@ class AblationRecord(Record):
     reached: bool
     """false where the program stays the same without the switch; then nothing is timed"""
     status: Status = "ok"
-    """`not applicable` if no part of the program can use the switch, `failed` if a program could not be compiled;
-    otherwise the status of its rows"""
+    """`not applicable` if no part of the program can use the switch or the engine refuses it (`reason`), `failed` if a
+    program could not be compiled; otherwise the status of its rows"""
     reason: str | None = None
     """why the status is not ok"""
     with_: str = Field(validation_alias="with", serialization_alias="with")
