@@ -122,7 +122,8 @@ def command(
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
-        print_markdown(ablation_table.write_markdown(outcome.lines, outcome.environment, ablation_table.GUIDE))
+        guide = ablation_table.GUIDE
+        print_markdown(ablation_table.write_markdown(outcome.lines, outcome.environment, guide, outcome.samples))
     else:
         show(outcome)
         for path in outcome.paths:
@@ -144,7 +145,7 @@ def show(outcome: ablate.Outcome) -> None:
     """Print the tables of an ablation on a terminal."""
     started = store.read_start(outcome.paths[0].stem)
     printer = console()
-    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started)
+    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started, outcome.samples)
 
 
 def _configured(backend: str, config: Mapping[str, str]) -> str:

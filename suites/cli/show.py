@@ -350,7 +350,8 @@ def _show_ablation(
     run: store.Run, into: Path | None, marker: str, *, with_details: bool, as_markdown: bool, as_json: bool
 ) -> None:
     records = run.of(AblationRecord)
-    text = ablation_table.write_markdown(records, run.environment, link_to(ablation_table.GUIDE, into))
+    samples, guide = run.of(Samples), link_to(ablation_table.GUIDE, into)
+    text = ablation_table.write_markdown(records, run.environment, guide, samples)
     if described := describe_missing_rows(run):
         text = f"**{described}**\n\n{text}"
     if into is not None:
@@ -362,4 +363,6 @@ def _show_ablation(
         print(text)
     else:
         _print_missing_rows(run)
-        ablation_terminal.print_ablation(console(), records, run.environment, run.started, with_details=with_details)
+        ablation_terminal.print_ablation(
+            console(), records, run.environment, run.started, samples, with_details=with_details
+        )

@@ -69,4 +69,7 @@ class Planted(Eager):
             return call(*x)
 
         digest = "+".join(sorted(self._off() - {"no_op"}))
-        return Prepared(timed, facts={"run_digest": digest, "nodes": 10 + len(self._off() - {"no_op", "digest_only"})})
+        nodes = 10 + len(self._off() - {"no_op", "digest_only"})
+        slow = int("pays20" in self._off())
+        facts = {"run_digest": digest, "nodes": nodes, "launches": 4, "reference_launches": slow}
+        return Prepared(timed, facts=facts)

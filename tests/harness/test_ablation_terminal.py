@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR
+from suites.harness.present.ablation_table import write_markdown
 from suites.harness.present.ablation_terminal import print_ablation
 from suites.harness.record.schema import AblationRecord, Ratio
 from tests.harness import records
@@ -30,10 +31,10 @@ ALONE = [
 PAIRS = [effect("common_subexpressions+fuse_gelu", PAIR, 1.40, "redundant")]
 
 
-def show(lines, width):
+def show(lines, width, samples=()):
     stream = io.StringIO()
     console = Console(file=stream, width=width)
-    print_ablation(console, lines, records.environment(), None)
+    print_ablation(console, lines, records.environment(), None, samples)
     return stream.getvalue()
 
 
@@ -75,3 +76,18 @@ def test_a_switch_that_is_not_applicable_for_another_reason_shows_that_reason():
     assert "Not applicable (no part of the program can use it): conv=winograd." in text
     assert f"precision=int8_static: not applicable: {refused}" in text
     assert text.count("int8_static") == 2, "the name, and the name in the reason"
+
+
+def test_programs_on_reference_kernels_are_named_below_the_table_and_in_markdown():
+    slow = {"reference_launches": 2, "launches": 5}
+    facts = {"a": {"reference_launches": 0, "launches": 5}, "b": slow, "b#2": slow, "c": slow}
+    samples = [
+        records.samples(backend=label, generation=number, facts=told)
+        for label, told in facts.items()
+        for number in range(2)
+    ]
+    samples.append(records.samples(case="other", backend="d", facts=slow))
+    note = "Reference kernels, which are slow, run 2 of 5 launches of b, c."
+    assert note in show(LEFT_OUT, 200, samples)
+    assert f"- {note}" in write_markdown(LEFT_OUT, records.environment(), "guide", samples)
+    assert "eference kernels" not in show(LEFT_OUT, 200, samples[:2])

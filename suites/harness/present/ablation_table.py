@@ -13,7 +13,7 @@ from typing import Any
 
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, DELTAS, LEAVE_ONE_OUT, PAIR
 from suites.harness.present import markdown, units
-from suites.harness.record.schema import AblationRecord, Environment
+from suites.harness.record.schema import AblationRecord, Environment, Samples
 
 GUIDE = "docs/reading-results.md#ablations"
 LEGEND = (
@@ -99,9 +99,31 @@ def get_whole(records: Sequence[AblationRecord]) -> str:
     return next((one.with_ for one in records if one.mode in (LEAVE_ONE_OUT, PAIR)), records[0].with_)
 
 
-def write_notes(records: Sequence[AblationRecord]) -> list[str]:
-    """What stands below the table of a case."""
-    return list(_notes(records))
+def write_notes(records: Sequence[AblationRecord], samples: Iterable[Samples] = ()) -> list[str]:
+    """What stands below the table of a case.
+
+    Args:
+        records: of the case.
+        samples: of the same run; without them no note says which programs use reference kernels.
+    """
+    return [*_notes(records), *_explain_reference(records[0].case, samples)]
+
+
+def _explain_reference(case: str, samples: Iterable[Samples]) -> Iterator[str]:
+    """Which of the timed programs of a case use reference kernels."""
+    programs: dict[tuple[int, int | None], list[str]] = {}
+    for line in samples:
+        count = line.facts.reference_launches
+        if line.case == case and count and "#" not in line.backend:
+            same = programs.setdefault((count, line.facts.launches), [])
+            if line.backend not in same:
+                same.append(line.backend)
+    texts = [
+        f"{count} of {'?' if launches is None else launches} launches of {', '.join(labels)}"
+        for (count, launches), labels in programs.items()
+    ]
+    if texts:
+        yield f"Reference kernels, which are slow, run {'; '.join(texts)}."
 
 
 def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
@@ -155,13 +177,22 @@ def write_counts(row: Row) -> dict[str, str]:
     return counts
 
 
-def write_markdown(records: Sequence[AblationRecord], environment: Environment, guide: str) -> str:
-    """All cases; `guide` is the link to the page that explains the words, from the page that will have the text."""
+def write_markdown(
+    records: Sequence[AblationRecord], environment: Environment, guide: str, samples: Sequence[Samples] = ()
+) -> str:
+    """All cases.
+
+    Args:
+        records: of one run, or of the runs of one ablation.
+        environment: of the run.
+        guide: link to the page that explains the words, from the page that will have the text.
+        samples: of the same runs, for the note on reference kernels.
+    """
     parts = []
     for case, own in group_cases(records).items():
         parts.append(f"**`{case}`**, `{get_whole(own)}` taken apart; {describe_floor(own)}:")
         parts += [_write_table(rows, heading) for rows, heading in _tables(own) if rows]
-        parts += [f"- {note}" for note in write_notes(own)]
+        parts += [f"- {note}" for note in write_notes(own, samples)]
         parts.append(_write_count_table(list_switches(own)))
     legend = f"{write_legend(records)} ([every word explained]({guide}))."
     versions = f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"

@@ -23,7 +23,7 @@ from suites.harness.present.terminal import (
     print_table,
     print_text,
 )
-from suites.harness.record.schema import AblationRecord, Environment
+from suites.harness.record.schema import AblationRecord, Environment, Samples
 
 PLOT = 21
 """Characters of the axis of intervals."""
@@ -37,6 +37,7 @@ def print_ablation(
     records: Sequence[AblationRecord],
     environment: Environment,
     started: datetime | None,
+    samples: Sequence[Samples] = (),
     *,
     with_details: bool = False,
 ) -> None:
@@ -47,6 +48,7 @@ def print_ablation(
         records: of one run, or of the runs of one ablation.
         environment: of the run.
         started: when it began.
+        samples: of the same runs, for the note on reference kernels.
         with_details: whether to print the details.
     """
     write_paragraph(console, describe_place(environment, started))
@@ -65,7 +67,7 @@ def print_ablation(
                 _print_fitting(console, rows, heading)
         if with_details:
             _print_counts(console, ablation_table.list_switches(own))
-        for note in ablation_table.write_notes(own):
+        for note in ablation_table.write_notes(own, samples):
             write_paragraph(console, note, indent=2)
     console.print()
     details = "" if with_details else " Counts: enginebench show RUN --details."

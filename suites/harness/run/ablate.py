@@ -67,11 +67,13 @@ class Outcome:
         paths: the stored runs: of single switches, and of pairs where there are any.
         environment: the first line of the first.
         lines: `ablation` lines.
+        samples: of all runs.
     """
 
     paths: Sequence[Path]
     environment: Environment
     lines: Sequence[AblationRecord]
+    samples: Sequence[Samples] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -158,7 +160,12 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
         if not any(pairs.values()):
             return first
         second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, resume=resume)
-    return Outcome([*first.paths, *second.paths], first.environment, [*first.lines, *second.lines])
+    return Outcome(
+        [*first.paths, *second.paths],
+        first.environment,
+        [*first.lines, *second.lines],
+        [*first.samples, *second.samples],
+    )
 
 
 def _make_pairs(
@@ -265,7 +272,7 @@ def _timed(
     if done is None and name.endswith(_PAIRS) and runner.find_unfinished(plan, results) is None:
         resume = False  # the ablation was interrupted among its single switches
     if done is not None and done.of(AblationRecord):
-        return Outcome([done.path], done.environment, done.of(AblationRecord))
+        return Outcome([done.path], done.environment, done.of(AblationRecord), done.of(Samples))
     if not resume:
         seconds, basis = plan.estimate(results)
         reporter.say(f"{name}: {plan.units()} worker processes, about {describe_duration(seconds)} ({basis})")
@@ -283,7 +290,7 @@ def _timed(
     lines = ablation.conclude(lines)
     with store.Writer(path, resume=True) as writer:
         writer.append(*lines)
-    return Outcome([path], stored.environment, lines)
+    return Outcome([path], stored.environment, lines, stored.of(Samples))
 
 
 def plan_most(request: Request) -> list[RunPlan]:

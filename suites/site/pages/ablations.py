@@ -9,7 +9,7 @@ from typing import Any
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR
 from suites.harness.present import ablation_table, units
 from suites.harness.record import lookup
-from suites.harness.record.schema import AblationRecord
+from suites.harness.record.schema import AblationRecord, Samples
 from suites.harness.record.store import Run
 from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
@@ -122,7 +122,7 @@ def _describe_case(one: _Ablation) -> dict[str, Any]:
         "pairs_run": one.pairs.describe_run() if one.pairs is not None and one.pairs.run is not run else None,
         "unreached": ablation_table.list_unreached(singles),
         "inapplicable": ablation_table.list_inapplicable(singles),
-        "notes": ablation_table.write_notes(records),
+        "notes": ablation_table.write_notes(records, run.of(Samples)),
     }
 
 
