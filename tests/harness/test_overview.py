@@ -560,6 +560,14 @@ def test_details_say_where_the_times_of_preparing_are():
     assert text not in written.getvalue()
 
 
+def test_details_say_the_work_of_the_engine_without_options_whichever_row_is_first():
+    other = row("engine[disable=fuse_gelu]", 1e-4, case="mlp/b1/t1/fp32", flops=50, bytes=900)
+    written = io.StringIO()
+    rows = [other, *case(engine_fields={"flops": 40, "bytes": 700})]
+    details.print_details(Console(file=written, width=150), standing.judge_cases(rows)[0], records.environment())
+    assert "work of a call: 40 operations on 700 B" in written.getvalue()
+
+
 def test_a_backend_that_lacks_two_precisions_has_one_note():
     cases = [
         records.summary(
