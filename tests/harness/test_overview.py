@@ -549,25 +549,6 @@ def test_a_reason_of_many_lines_is_told_in_one_with_its_items_apart():
     assert join_lines(text) == "UnsupportedOp: 1 operation: rand: it draws (f.py:6); Config(x) lets torch run calls"
 
 
-def test_details_say_where_the_times_of_preparing_are():
-    text = "import, export and compile are measured in the first case"
-    written = io.StringIO()
-    details.print_details(Console(file=written, width=150), standing.judge_cases(case())[0], records.environment())
-    assert text in written.getvalue()
-    rows = [one.model_copy(update={"export_s": 1.0}) for one in case()]
-    written = io.StringIO()
-    details.print_details(Console(file=written, width=150), standing.judge_cases(rows)[0], records.environment())
-    assert text not in written.getvalue()
-
-
-def test_details_say_the_work_of_the_engine_without_options_whichever_row_is_first():
-    other = row("engine[disable=fuse_gelu]", 1e-4, case="mlp/b1/t1/fp32", flops=50, bytes=900)
-    written = io.StringIO()
-    rows = [other, *case(engine_fields={"flops": 40, "bytes": 700})]
-    details.print_details(Console(file=written, width=150), standing.judge_cases(rows)[0], records.environment())
-    assert "work of a call: 40 operations on 700 B" in written.getvalue()
-
-
 def test_a_backend_that_lacks_two_precisions_has_one_note():
     cases = [
         records.summary(
