@@ -19,7 +19,7 @@ from pathlib import Path
 from engine.suggest import find_nearest
 from suites.harness.present import markdown
 from suites.harness.record import store
-from tests.sweep.check import SIZES, check_operator
+from tests.sweep.check import SIZES, Outcome, check_operator
 from tests.sweep.samples import OPERATORS
 
 _TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
@@ -33,6 +33,8 @@ _COUNTED = {
 }
 """What an `Outcome` counts, and the title of its column."""
 
+_CHUNK = 100
+
 Task = tuple[str, str, str, int]
 """Operator, element type, kind of sizes, number of samples."""
 
@@ -41,24 +43,25 @@ def _sweep(tasks: list[Task], jobs: int) -> tuple[dict[tuple[str, str], Counter[
     """Counts by type and kind of sizes, and all findings. `operators` counts those of which a sample was right."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     findings: list[str] = []
-    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=50) as pool:
-        futures = {pool.submit(check_operator, *task): task for task in tasks}
-        for done, future in enumerate(as_completed(futures), 1):
-            operator, dtype, sizes, _ = futures[future]
-            try:
-                outcome = future.result()
-            except BrokenProcessPool:
-                died = f"a process died at {operator}, {dtype}, sizes {sizes}, or at what ran beside it"
-                print(died)
-                return counts, [*findings, died]
-            row = counts.setdefault((dtype, sizes), Counter())
-            row.update(outcome.counts)
-            row["operators"] += outcome.counts["right"] > 0
-            findings += outcome.findings
-            for text in outcome.findings:
-                print(text, flush=True)
-            if sys.stderr.isatty():
-                print(f"{done} of {len(futures)}", end="\r", file=sys.stderr, flush=True)
+    # Processes keep what torch caches, so each chunk of tasks has new ones. `max_tasks_per_child` can block for ever.
+    for first in range(0, len(tasks), _CHUNK):
+        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+            futures = {pool.submit(check_operator, *task): task for task in tasks[first : first + _CHUNK]}
+            for future in as_completed(futures):
+                operator, dtype, sizes, _ = futures[future]
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:
+                    died = f"a process died at {operator}, {dtype}, sizes {sizes}, or at what ran beside it"
+                    outcome = Outcome(Counter(wrong=1), [died])
+                row = counts.setdefault((dtype, sizes), Counter())
+                row.update(outcome.counts)
+                row["operators"] += outcome.counts["right"] > 0
+                findings += outcome.findings
+                for text in outcome.findings:
+                    print(text, flush=True)
+        if sys.stderr.isatty():
+            print(f"{min(first + _CHUNK, len(tasks))} of {len(tasks)}", end="\r", file=sys.stderr, flush=True)
     return counts, findings
 
 
