@@ -29,7 +29,16 @@ class Bags(nn.Module):
 
 LINES, START = inspect.getsourcelines(Bags)
 LINE = START + next(number for number, line in enumerate(LINES) if "self.bag(ids)" in line)
-TOLD = f"aten._embedding_bag.default at {Path(__file__)}:{LINE} in bag: Index 0 of input takes value 21 which is not in"
+TOLD = f"aten._embedding_bag.default at {Path(__file__)}:{LINE} in bag: "
+REASONS = ("Index 0 of input takes value 21", "Expected i < index_size to be true")
+"""What torch says of the index: which of the two it is depends on how the weights lie in memory, we think."""
+
+
+def check_text(text):
+    assert text.startswith(TOLD)
+    assert text.removeprefix(TOLD).startswith(REASONS)
+    assert "\n" not in text
+    assert "Could this error message be improved" not in text
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +50,7 @@ def program():
 def test_a_call_of_torch_that_fails_is_named(program, call):
     with pytest.raises(engine.ExecutionError) as caught:
         getattr(program, call)(IDS + 20)
-    assert str(caught.value).startswith(TOLD)
-    assert "\n" not in str(caught.value)
+    check_text(str(caught.value))
     assert isinstance(caught.value.__cause__, RuntimeError | IndexError)
     torch.testing.assert_close(program(IDS), Bags().eval()(IDS))  # it still runs
 
@@ -51,8 +59,9 @@ def test_under_torch_compile_too():
     model = torch.compile(Bags().eval(), backend="engine")
     with torch.no_grad():
         torch.testing.assert_close(model(IDS), Bags().eval()(IDS))
-        with pytest.raises(engine.ExecutionError, match="in bag: Index 0 of input takes value 21"):
+        with pytest.raises(engine.ExecutionError) as caught:
             model(IDS + 20)
+    check_text(str(caught.value))
 
 
 def test_an_error_of_the_users_operator_keeps_its_text_and_its_cause():
