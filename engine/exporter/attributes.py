@@ -41,7 +41,7 @@ def collect_numbers(model: torch.nn.Module, assigned: list[str]) -> Iterator[Non
 
 
 def _is_same(number: Any, before: Any) -> bool:
-    """Whether an attribute holds what it held. A size that differs from call to call is another number."""
+    """True if both are numbers of one type and equal. A dynamic size never equals the number that was there before."""
     if type(before) is not type(number):
         return False
     return bool(number == before) or number != number  # noqa: PLR0124  # NaN differs from itself

@@ -371,7 +371,7 @@ _CONDITION = re.compile(
 
 
 def _describe_conditions(texts: Iterable[str]) -> list[str]:
-    """A reason for each Dim of which torch has such conditions, with all of them."""
+    """One reason for each Dim that torch names in such conditions. It lists all conditions of this Dim."""
     conditions: dict[tuple[str, str], list[str]] = {}
     for found in filter(None, map(_CONDITION.search, texts)):
         key = found["dim"], _name_sizes(found["size"])

@@ -61,7 +61,7 @@ from engine.tree import LEAF
 def compile_flat(traced_graph: Traced, config: Config, counts: list[Counts] | None = None) -> Program:
     """A program that takes tensors and returns a list of tensors.
 
-    If it is a segment, `counts` gets what it counts, and it does not warn of slow kernels.
+    For a segment, its counts are appended to `counts`, and the program itself issues no warning of slow kernels.
     """
     graph = traced_graph.graph
     names = tuple(value.name for value in graph.inputs)

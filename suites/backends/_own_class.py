@@ -98,7 +98,7 @@ def _list_bases(tree: ast.Module, found: ast.ClassDef) -> list[ast.ClassDef] | N
     while left:
         one = left.pop(0)
         if one.name in known:
-            return None  # executing the file will say what is wrong with such bases
+            return None  # Python raises an error for such bases when it executes the file
         known[one.name] = one
         for base in sources.get_base_names(one):
             if base == Backend.__name__ and sources.is_imported_from(tree, Backend.__module__, base):
