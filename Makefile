@@ -93,7 +93,7 @@ test-triton: $(STAMP)
 	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py tests/targets/on_triton/compiled_configurations.py
 
 test-gpu: $(STAMP)
-	$(call on-gpu,TRITON_INTERPRET=0 $(BIN)/python -m pytest tests/targets/on_triton/on_gpu.py)
+	$(call on-gpu,TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/kernels_on_gpu.py tests/targets/on_triton/on_gpu.py)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -345,7 +346,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     decoding.check_parameters(module)
     try:
         compiled = {
-            name: _compile_artifact(module, example, config, shapes)
+            name: _compile_entry(module, example, config, shapes, max_length)
             for name, (example, shapes) in decoding.examples(module, batch, max_length).items()
         }
     except EngineError as error:
@@ -359,6 +360,31 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     decoder = Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
     decoder.check_room()
     return decoder
+
+
+def _compile_entry(module: Any, example: tuple[Any, ...], config: Config, shapes: Any, max_length: int) -> _Compiled:
+    """Compile an entry point of a decoder for the dynamic `shapes`; None for one size.
+
+    torch refuses a named size if it cannot show a condition of the capture for all sizes, although it may hold for all:
+    torch 2.11 meets ``min(s, 12*s) == s`` where a model merges axes before a dynamic one. Then torch chooses the range
+    of sizes itself, and the conditions become guards, which the engine can reason about. Nothing may be left of them.
+    """
+    import torch
+
+    from engine.exporter import decoding, dynamic
+
+    try:
+        return _compile_artifact(module, example, config, shapes)
+    except EngineError as error:
+        if shapes is None or not dynamic.has_unshown_condition(error.__cause__):
+            raise
+        chosen = decoding.shapes_of(torch.export.Dim.AUTO(min=2, max=max_length))
+        with contextlib.suppress(EngineError):
+            compiled = _compile_artifact(module, example, config, chosen)
+            scope = compiled.artifact.scope
+            if [one[:2] for one in scope.symbols.values()] == [(2, max_length)] and not scope.guards:
+                return compiled
+        raise
 
 
 def _check_decoder(artifacts: Mapping[str, Artifact], batch: int) -> None:

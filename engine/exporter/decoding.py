@@ -37,7 +37,11 @@ def examples(module: Any, batch: int, max_length: int) -> dict[str, tuple[tuple[
         counts = torch.zeros_like(ids[:, 0]), torch.full_like(ids[:, 0], length)
         shapes = None
         if name == "prefill" and max_length > 2:  # a range of one length is no dynamic size to torch
-            sequence = torch.export.Dim("sequence", min=2, max=max_length)
-            shapes = {"ids": {1: sequence}, "position": None, "lengths": None}
+            shapes = shapes_of(torch.export.Dim("sequence", min=2, max=max_length))
         found[name] = (ids, *counts), shapes
     return found
+
+
+def shapes_of(length: Any) -> dict[str, Any]:
+    """The dynamic shapes of a prompt whose number of tokens is `length`, a Dim or one of torch's hints."""
+    return {"ids": {1: length}, "position": None, "lengths": None}

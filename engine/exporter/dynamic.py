@@ -384,6 +384,11 @@ def _describe_conditions(texts: Iterable[str]) -> list[str]:
     ]
 
 
+def has_unshown_condition(error: BaseException | None) -> bool:
+    """True if torch has refused a Dim, because it cannot show a condition of the capture for all its sizes."""
+    return error is not None and any(map(_CONDITION.search, str(error).splitlines()))
+
+
 def _without_conditions(texts: Iterable[str]) -> list[str]:
     return [text for text in texts if text and _CONDITION.search(text) is None]
 

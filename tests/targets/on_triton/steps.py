@@ -14,7 +14,7 @@ from engine.encodings import Encoding, Stored
 from engine.ops import TABLE, Layout, TensorType
 from engine.targets.plan import EncodedOperand, Place, Step, Storage
 from engine.targets.triton import registry
-from engine.targets.triton.device import as_elements, as_tensor, torch_type
+from engine.targets.triton.device import as_elements, as_tensor, is_interpreted, torch_type
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
 
@@ -214,17 +214,22 @@ def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
 
 
 def run(case: Case, dtype: str, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray], bool]:
-    """What the kernel and what the reference make, and True if the kernel reported a bad index."""
+    """What the kernel and what the reference make, and True if the kernel reported a bad index.
+
+    The kernel runs in Triton's interpreter, or on the current CUDA device where kernels are not interpreted.
+    """
+    device = "cpu" if is_interpreted() else "cuda"
     made = make(case, dtype, seed)
+    memories = [None if one is None else one.to(device) for one in made.memory]
     if case.over >= 0:
-        made.memory[made.step.n_inputs] = made.memory[case.over]
+        memories[made.step.n_inputs] = memories[case.over]
     _declared, launches = plan(case, made)
-    scratch = torch.full((launches.scratch_bytes,), 0x5A, dtype=torch.uint8)
-    fault = torch.zeros(1, dtype=torch.int32)
+    scratch = torch.full((launches.scratch_bytes,), 0x5A, dtype=torch.uint8, device=device)
+    fault = torch.zeros(1, dtype=torch.int32, device=device)
 
     def resolve(argument: Any) -> Any:
         if isinstance(argument, Operand):
-            place, memory = made.step.operands[argument.position], made.memory[argument.position]
+            place, memory = made.step.operands[argument.position], memories[argument.position]
             assert place is not None
             assert memory is not None
             typed = memory.view(torch_type(argument.view)) if argument.view else memory
@@ -236,7 +241,7 @@ def run(case: Case, dtype: str, seed: int = 0) -> tuple[list[np.ndarray], list[n
     for launch in launches.launches:
         assert all(size >= 1 for size in launch.grid), launch.grid
         launch.function[launch.grid](**{n: resolve(a) for n, a in launch.arguments.items()}, **launch.options)
-    results = [as_elements(made.memory[made.step.n_inputs + n]).reshape(t.shape) for n, t in enumerate(made.outputs)]
+    results = [as_elements(memories[made.step.n_inputs + n]).reshape(t.shape) for n, t in enumerate(made.outputs)]
     if fault.item():
         return results, [], True
     expected = TABLE[case.op].evaluate(made.references, made.attributes)

@@ -42,10 +42,8 @@ def _scale_columns(v, weight, bias, inside):
 
 @triton.jit
 def _advance(pointer, i, sizes, steps, WIDE: tl.constexpr):
-    """Pointers to the elements numbered `i` of a group of axes; None for an absent operand."""
-    if pointer is not None:
-        pointer += spread(i, sizes, steps, WIDE)
-    return pointer
+    """Pointers to the elements numbered `i` of a group of axes. Triton 3.6 lets no function return an absent operand."""
+    return pointer + spread(i, sizes, steps, WIDE)
 
 
 @triton.jit
@@ -73,7 +71,9 @@ def _norm_rows(
     known = column < columns
     inside = (row < rows) & known
     x = _advance(_advance(x, row, row_sizes, row_steps[0], True), column, column_sizes, column_steps[0], WIDE)
-    addend = _advance(_advance(addend, row, row_sizes, row_steps[1], True), column, column_sizes, column_steps[1], WIDE)
+    if addend is not None:
+        addend = _advance(addend, row, row_sizes, row_steps[1], True)
+        addend = _advance(addend, column, column_sizes, column_steps[1], WIDE)
     out = _advance(_advance(out, row, row_sizes, row_steps[4], True), column, column_sizes, column_steps[4], WIDE)
     v = load_sum(x, addend, inside)
     total = tl.sum(v, 1, keep_dims=True)
@@ -82,8 +82,11 @@ def _norm_rows(
         v = tl.where(inside, v - divide(total, count), 0.0)
     variance = divide(tl.sum(v * v, 1, keep_dims=True), count)
     v = v * divide(1.0, sqrt(variance + EPSILON))
-    weight = _advance(weight, column, column_sizes, column_steps[2], WIDE)
-    v = _scale_columns(v, weight, _advance(bias, column, column_sizes, column_steps[3], WIDE), known)
+    if weight is not None:
+        weight = _advance(weight, column, column_sizes, column_steps[2], WIDE)
+    if bias is not None:
+        bias = _advance(bias, column, column_sizes, column_steps[3], WIDE)
+    v = _scale_columns(v, weight, bias, known)
     tl.store(out, v.to(out.dtype.element_ty), mask=inside)
 
 
@@ -109,7 +112,8 @@ def _norm_loop(
     """Each program normalises ROWS rows of any width. Steps are those of x, addend, weight, bias, out."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     x = _advance(x, row, row_sizes, row_steps[0], True)
-    addend = _advance(addend, row, row_sizes, row_steps[1], True)
+    if addend is not None:
+        addend = _advance(addend, row, row_sizes, row_steps[1], True)
     out = _advance(out, row, row_sizes, row_steps[4], True)
     KIND: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     mean = tl.zeros([ROWS, 1], KIND)
@@ -118,7 +122,7 @@ def _norm_loop(
     for start in range(0, columns, COLUMNS):
         column = start + tl.arange(0, COLUMNS)[None, :]
         inside = (row < rows) & (column < columns)
-        there = _advance(addend, column, column_sizes, column_steps[1], WIDE)
+        there = None if addend is None else _advance(addend, column, column_sizes, column_steps[1], WIDE)
         v = load_sum(_advance(x, column, column_sizes, column_steps[0], WIDE), there, inside)
         if CENTRED:
             mean, squares = merge_block(mean, squares, start, v, inside, tl.minimum(columns - start, COLUMNS))
@@ -131,10 +135,10 @@ def _norm_loop(
         column = start + tl.arange(0, COLUMNS)[None, :]
         known = column < columns
         inside = (row < rows) & known
-        there = _advance(addend, column, column_sizes, column_steps[1], WIDE)
+        there = None if addend is None else _advance(addend, column, column_sizes, column_steps[1], WIDE)
         v = load_sum(_advance(x, column, column_sizes, column_steps[0], WIDE), there, inside)
-        factor = _advance(weight, column, column_sizes, column_steps[2], WIDE)
-        term = _advance(bias, column, column_sizes, column_steps[3], WIDE)
+        factor = None if weight is None else _advance(weight, column, column_sizes, column_steps[2], WIDE)
+        term = None if bias is None else _advance(bias, column, column_sizes, column_steps[3], WIDE)
         v = _scale_columns((v - mean) * scale, factor, term, known)
         place = _advance(out, column, column_sizes, column_steps[4], WIDE)
         tl.store(place, v.to(out.dtype.element_ty), mask=inside)
