@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import contextlib
+import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

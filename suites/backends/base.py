@@ -293,12 +293,12 @@ def flatten_arrays(outputs: Any) -> list[Tensor]:
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
-    """A dense copy; bfloat16, which NumPy lacks, as float32 (exact)."""
+    """A dense copy in the memory of the host; bfloat16, which NumPy lacks, as float32 (exact)."""
     import numpy as np
     import torch
 
     tensor = tensor.detach().to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor.detach()
-    return np.array(tensor.numpy(), copy=True)
+    return np.array(tensor.cpu().numpy(), copy=True)
 
 
 def _leaves(outputs: Any, kind: type) -> list[Any]:

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -53,19 +53,34 @@ def outputs_of(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list
         return flatten(model(*inputs))
 
 
-def compute(case: Case, seeds: int) -> list[Reference]:
+class Place(Protocol):
+    """Where models can run in float64: a device, as `suites.harness.measure.device` describes it."""
+
+    def place_model(self, model: Any) -> Any:
+        """`model` with its parameters and buffers there."""
+
+    def place(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Tensors of the CPU as tensors there."""
+
+
+def compute(case: Case, seeds: int, where: Place | None = None) -> list[Reference]:
     """One `Reference` for each of the input sets 0 .. seeds-1 of `case`.
+
+    Args:
+        case: what is computed.
+        seeds: number of input sets.
+        where: where the model runs; None: on the processors. Quantised models and those of the format ONNX always run there.
 
     Raises:
         ModelError: no answer could be verified; says why.
     """
-    found = _compute(case, seeds)
+    found = _compute(case, seeds, where)
     if reason := describe_incomparable(found):
         raise models.ModelError(f"model {case.model!r}: {reason}")
     return found
 
 
-def _compute(case: Case, seeds: int) -> list[Reference]:
+def _compute(case: Case, seeds: int, where: Place | None) -> list[Reference]:
     precision = PRECISIONS[case.precision]
     spec = models.get(case.model)
     sets = [spec.inputs(seed, **case.build_arguments) for seed in range(seeds)]
@@ -77,6 +92,8 @@ def _compute(case: Case, seeds: int) -> list[Reference]:
         return onnx_reference.compute(model, [[to_numpy(tensor) for tensor in one] for one in inputs])
     model = convert_model(model, case.precision)
     size = _count_bytes(model)
+    if where is not None:
+        model, inputs = where.place_model(model), [where.place(one) for one in inputs]
     state, first = _call_once(case.model, model, inputs[0])
     ready = restorer(model, state)
     own = [_own(model, one, ready) for one in inputs]

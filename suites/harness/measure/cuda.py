@@ -33,6 +33,7 @@ class Cuda(Device):
     """The current CUDA device of torch. Calls may return before the work is done."""
 
     has_clock = True
+    has_float64 = True
 
     def __init__(self) -> None:
         self._flushed: Tensor | None = None

@@ -46,6 +46,9 @@ class Device(ABC):
     has_clock = False
     """Whether `time_call` times each call. Otherwise the host's clock times calls in a row, and `synchronise` is part
     of the sample."""
+    has_float64 = False
+    """Whether eager PyTorch runs models in float64 there. If so, the right outputs of its cases are computed on it, and
+    results may be as wrong as those of eager PyTorch on the same device; otherwise both are of the processors."""
 
     # --- the parent asks; without torch ------------------------------------------------------------------------------
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.processors import count_processors
 from suites.harness.declare.case import Case
+from suites.harness.declare.device import CPU
 from suites.harness.declare.precision import choose_rule
 from suites.harness.judge.verify import Reference
 from suites.harness.measure.job import INPUT_SETS
@@ -16,7 +19,7 @@ from suites.harness.run.session import Worker, WorkerFailed, scratch_folder
 
 
 class References:
-    """The right outputs of cases. Cases that differ only in threads and switches share them.
+    """The right outputs of cases. Cases of one device that differ only in threads and switches share them.
 
     Args:
         folder: scratch of the run.
@@ -26,13 +29,13 @@ class References:
     def __init__(self, folder: Path, timeout: float) -> None:
         self._folder = folder
         self._timeout = timeout
-        self._known: dict[str, list[Reference] | WorkerFailed] = {}
+        self._known: dict[tuple[str, str], list[Reference] | WorkerFailed] = {}
 
     def get(self, case: Case) -> list[Reference]:
         """One reference an input set; WorkerFailed (also the second time) where it could not be computed."""
         with self.prefetching(case) as finish:
             finish()
-        found = self._known[case.computation]
+        found = self._known[_key(case)]
         if isinstance(found, WorkerFailed):
             raise found
         return found
@@ -44,19 +47,25 @@ class References:
         Yields a function that waits for it, as the end of the block does. If the block raises, the reference is lost.
         `get` raises WorkerFailed where the reference could not be computed; this does not.
         """
-        if case is None or case.computation in self._known:
+        if case is None or _key(case) in self._known:
             yield lambda: None
             return
         scratch = scratch_folder(self._folder, f"reference_{len(self._known)}")
-        with Worker(case, None, scratch, scratch) as worker:
+        # A case of a device has few threads, which only feed it. What is computed on processors may use all of them.
+        worked = case if case.device == CPU else replace(case, threads=count_processors())
+        with Worker(worked, None, scratch, scratch) as worker:
             wait = worker.send("reference", self._timeout, seeds=INPUT_SETS)
 
             def finish() -> None:
-                if case.computation not in self._known:
-                    self._known[case.computation] = _receive(case, scratch, wait)
+                if _key(case) not in self._known:
+                    self._known[_key(case)] = _receive(case, scratch, wait)
 
             yield finish
             finish()
+
+
+def _key(case: Case) -> tuple[str, str]:
+    return case.computation, case.device
 
 
 def _receive(case: Case, scratch: Path, wait: Callable[[], Mapping[str, Any]]) -> list[Reference] | WorkerFailed:

@@ -105,10 +105,12 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
     def handle(_command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         from suites.harness.declare.case import Case
         from suites.harness.judge.reference import compute
+        from suites.harness.measure import device
         from suites.harness.record import outputs
 
-        found = []
-        for seed, one in enumerate(compute(Case(**config["case"]), arguments["seeds"])):
+        case, found = Case(**config["case"]), []
+        where = device.load(case.device)
+        for seed, one in enumerate(compute(case, arguments["seeds"], where if where.has_float64 else None)):
             path = Path(config["scratch"]) / f"reference_{seed}.npz"
             outputs.save(path, one.outputs, one.dtypes)
             told = {

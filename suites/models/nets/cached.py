@@ -41,11 +41,10 @@ class CachedLM(nn.Module):
         self.network = network
         self.max_length = max_length
         layers, heads, width = heads_of(config)
+        shape, kind_of = (batch, heads, max_length, width), {"dtype": network.dtype, "device": network.device}
         for layer in range(layers):
             for kind in ("keys", "values"):
-                self.register_buffer(
-                    f"{kind}_{layer}", torch.zeros(batch, heads, max_length, width, dtype=network.dtype)
-                )
+                self.register_buffer(f"{kind}_{layer}", torch.zeros(shape, **kind_of))
 
     def forward(self, ids: torch.Tensor, position: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """The network's hidden states behind each text's last token, through its head."""

@@ -19,7 +19,7 @@ from tests.targets.on_triton import steps
 from tests.targets.on_triton.test_numerics import MODULES
 
 MOST_ELEMENTS = 1 << 24
-"""Of all inputs of a case. Some cases of real models are larger, so that addresses need 64 bits: they are compiled only,
+"""Of all inputs of a case. Some cases of real models are so large that addresses need 64 bits. They are only compiled,
 because their references would take minutes and many gigabytes."""
 
 

@@ -42,7 +42,10 @@ def _scale_columns(v, weight, bias, inside):
 
 @triton.jit
 def _advance(pointer, i, sizes, steps, WIDE: tl.constexpr):
-    """Pointers to the elements numbered `i` of a group of axes. Triton 3.6 lets no function return an absent operand."""
+    """Pointers to the elements numbered `i` of a group of axes.
+
+    Of an operand that is there: in triton 3.6, no function can return None for one that is not.
+    """
     return pointer + spread(i, sizes, steps, WIDE)
 
 
