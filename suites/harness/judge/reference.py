@@ -69,7 +69,8 @@ def compute(case: Case, seeds: int, where: Place | None = None) -> list[Referenc
     Args:
         case: what is computed.
         seeds: number of input sets.
-        where: where the model runs; None: on the processors. Quantised models and those of the format ONNX always run there.
+        where: where the model runs; None: on the processors. Quantised models and models of the format ONNX always run
+            there.
 
     Raises:
         ModelError: no answer could be verified; says why.

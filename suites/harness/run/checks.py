@@ -42,19 +42,22 @@ class Judgement:
 
 def unavailable(case: Case, ref: BackendRef) -> str | None:
     """Why `ref` cannot run `case` on this machine; None where it can."""
-    cpus = count_processors()
-    if case.threads > cpus:
-        return f"needs {case.threads} processors; this process may use {cpus}"
     model = models.get(case.model)
     return (
         backends.unable(ref, case)
         or device.load(case.device).unavailable()
+        or _lacks_processors(case)
         or backends.unavailable(ref)
         or backends.cannot_run(ref, model.form)
         or cannot_convert(model, case.precision)
         or _cannot_mix(case, ref)
         or model.unavailable()
     )
+
+
+def _lacks_processors(case: Case) -> str | None:
+    cpus = count_processors()
+    return f"needs {case.threads} processors; this process may use {cpus}" if case.threads > cpus else None
 
 
 def cannot_convert(model: models.ModelSpec, precision: str) -> str | None:

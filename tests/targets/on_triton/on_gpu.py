@@ -103,6 +103,7 @@ def test_a_decoder_generates_the_tokens_of_eager(name: str, launches: list[None]
     text = torch.from_numpy(np.asarray(decoder.generate(prompt.cpu().numpy(), NEW_TOKENS))).cuda()
     assert len(launches) == NEW_TOKENS, "a prompt, and a step for each token but the last"
     assert torch.equal(text[:, :SEQUENCE], prompt)
+    model.network.set_attn_implementation("sdpa")  # that of the cache needs a cache
     with torch.inference_mode():
         logits = model.network(input_ids=text[:, :-1], use_cache=False, logits_to_keep=NEW_TOKENS).logits
     best = logits.amax(-1)

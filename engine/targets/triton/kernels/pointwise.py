@@ -49,7 +49,8 @@ _WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 BODIES: Mapping[str, Body] = {
     "neg": Body("-{0}"),
     "abs": Body("tl.abs({0})"),
-    "sign": Body("tl.where({0} > 0, 1, tl.where({0} < 0, -1, 0)).to({0}.dtype)"),
+    # Of floats: from whole numbers, triton 3.6 and 3.7 make code for bfloat16 that turns -1 into 1 on a GPU.
+    "sign": Body("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0)).to({0}.dtype)"),
     "exp": Body("tl.exp({0})"),
     "expm1": Body("_f.expm1({0})", dtypes=_HALF),
     "log1p": Body("_f.log1p({0})"),

@@ -78,6 +78,11 @@ TF32 = allow_tf32(
 RAGGED = (*TILES, *SPLIT, *TF32)
 
 
+def _twice(*cases: Case) -> tuple[Case, ...]:
+    """In TF32 with twice its tolerance: attention multiplies twice, and an H100 was 2.4e-3 off for 512 keys."""
+    return tuple(case._replace(scale=2 * case.scale) for case in allow_tf32(*cases))
+
+
 def _real(variant: str, batch: int, heads: tuple[int, int], rows: tuple[int, int], width: int, **others: Any) -> Case:
     """A layer of a model: `heads` of queries and of keys, `rows` of queries and of keys."""
     query, key = ((batch, h, r, width) for h, r in zip(heads, rows, strict=True))
@@ -85,7 +90,7 @@ def _real(variant: str, batch: int, heads: tuple[int, int], rows: tuple[int, int
     return _case(query, key, variant=variant, multiprocessors=132, products=products, **others)
 
 
-REAL_TF32 = allow_tf32(
+REAL_TF32 = _twice(
     _real("tiles", 1, (12, 12), (512, 512), 64, causal=True, order=_ROWS_FIRST),
     _real("tiles", 8, (12, 12), (512, 512), 64, mask=_bool(8, 1, 1, 512), transpose_output=True),
     _real("tiles", 1, (16, 8), (512, 512), 128, causal=True, order=_ROWS_FIRST),
