@@ -12,7 +12,7 @@ where products do not run on tensor cores, it saves twelve of sixteen operations
 Version 4, `two_tf32`: float32 factors beside weights of 16 or 8 bits. TF32 holds such a weight exactly, and a float32
 number is the sum of two TF32 numbers but for its last two bits. Two products on tensor cores so replace one on the
 ordinary units: of an H200's data sheet, 494 / 2 instead of 67 TFLOP/s.
-No version has been timed, because no GPU was at hand.
+What was timed on a GPU, and what was not, is in docs/gpu.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,16 @@ from engine.targets.plan import NEEDS_DENSE, NeedsDense
 from engine.targets.triton.configurations import describe_sizes
 from engine.targets.triton.kernels._functions import activate
 from engine.targets.triton.kernels._layouts import as_rows, broadcast_strides, join_axes
-from engine.targets.triton.kernels._tiles import MORE_TILES, MORE_VECTORS, TILES, VECTORS, Choice
+from engine.targets.triton.kernels._tiles import (
+    FEWER_ROWS,
+    MORE_TILES,
+    MORE_VECTORS,
+    SPLIT_FROM,
+    TILES,
+    TIMED_ROWS,
+    VECTORS,
+    Choice,
+)
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks
 from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
@@ -456,10 +465,24 @@ def choose_arithmetic(product: Product, request: Request) -> str:
 def choose_tiles(product: Product, request: Request, arithmetic: str) -> Choice:
     """The configuration of `tiles` for a product."""
     tiles = TILES[arithmetic]
-    rule = next((one for one in tiles if one.block_m >= product.m), tiles[-1])
-    known = (one for one in (*tiles, *MORE_TILES[arithmetic]) if one.block_m <= rule.block_m)
+    first = next((one for one in tiles if one.block_m >= product.m), tiles[-1])
+    known = (one for one in (*tiles, *MORE_TILES[arithmetic]) if one.block_m <= first.block_m)
     candidates = list(dict.fromkeys(_narrow_if_gated(one, product) for one in known))
-    return request.choose(multiply_tiles, product.describe(arithmetic), candidates, _narrow_if_gated(rule, product))
+    is_timed = arithmetic == "narrow" and not product.gated and product.batch == (1, 1)
+    if is_timed and TIMED_ROWS[0] < product.m <= TIMED_ROWS[1]:
+        rule = _choose_by_blocks(product, request.device.multiprocessors)
+    else:
+        rule = _narrow_if_gated(first, product)
+    return request.choose(multiply_tiles, product.describe(arithmetic), candidates, rule)
+
+
+def _choose_by_blocks(product: Product, multiprocessors: int) -> Choice:
+    """The largest blocks of which at least every second multiprocessor gets one. Long sums are split instead."""
+    for choice in FEWER_ROWS:
+        blocks = count_blocks(product.m, choice.block_m) * count_blocks(product.n, choice.block_n)
+        if 2 * blocks >= multiprocessors or product.k >= SPLIT_FROM:
+            return choice
+    return FEWER_ROWS[-1]
 
 
 def _narrow_if_gated(choice: Choice, product: Product) -> Choice:

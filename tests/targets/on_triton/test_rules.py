@@ -1,0 +1,50 @@
+"""The rules that choose configurations choose the fastest ones where kernels were timed on a GPU (docs/gpu.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
+
+from engine.targets.triton import registry
+from tests.targets.on_triton import steps
+from tests.targets.on_triton.steps import Case, Input
+
+MULTIPROCESSORS = 132
+
+TIMED = [
+    ((128, 768, 768), (32, 64, 128)),
+    ((128, 3072, 768), (64, 64, 128)),
+    ((128, 768, 3072), (64, 128, 64)),
+    ((512, 768, 768), (64, 64, 128)),
+    ((512, 2304, 768), (64, 128, 64)),
+    ((512, 768, 3072), (64, 128, 64)),
+    ((512, 50257, 768), (64, 128, 64)),
+]
+"""Rows, columns and summands of a linear layer of bfloat16, and the blocks of the fastest configuration on an H100."""
+
+
+def _blocks(m: int, n: int, k: int, dtype: str, op: str = "linear") -> tuple[int, ...]:
+    extra = () if op == "gated_linear" else (None,)
+    columns = 2 * n if op == "gated_linear" else n
+    case = Case(op, (Input((m, k)), Input((columns, k)), None, *extra), {"transpose_weight": True})
+    made = steps.outline(case, dtype)
+    device = registry.Device(multiprocessors=MULTIPROCESSORS)
+    found = registry.plan_step(registry.request_of(made.step, made.attributes, device))
+    assert isinstance(found, tuple)
+    arguments = found[1].launches[0].arguments
+    return tuple(arguments[f"BLOCK_{axis}"] for axis in "MNK")
+
+
+@pytest.mark.parametrize(("sizes", "fastest"), TIMED, ids=["x".join(map(str, sizes)) for sizes, _fastest in TIMED])
+def test_a_product_of_16_bits_has_the_blocks_that_were_the_fastest(
+    sizes: tuple[int, ...], fastest: tuple[int, ...]
+) -> None:
+    assert _blocks(*sizes, "bfloat16") == fastest
+
+
+def test_what_was_not_timed_keeps_the_rule_of_its_rows() -> None:
+    assert _blocks(4096, 2304, 768, "bfloat16") == (128, 128, 64)
+    assert _blocks(512, 768, 768, "float32") == (64, 32, 32)
+    assert _blocks(512, 3072, 1024, "bfloat16", "gated_linear") == (128, 64, 64)
+    assert _blocks(64, 768, 768, "bfloat16") == (64, 128, 64)
