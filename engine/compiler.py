@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -379,12 +380,25 @@ def _compile_entry(module: Any, example: tuple[Any, ...], config: Config, shapes
         if shapes is None or not dynamic.has_unshown_condition(error.__cause__):
             raise
         chosen = decoding.shapes_of(torch.export.Dim.AUTO(min=2, max=max_length))
-        with contextlib.suppress(EngineError):
-            compiled = _compile_artifact(module, example, config, chosen)
-            scope = compiled.artifact.scope
-            if [one[:2] for one in scope.symbols.values()] == [(2, max_length)] and not scope.guards:
-                return compiled
-        raise
+        if (found := _compile_quietly(module, example, config, chosen)) is None:
+            raise
+        compiled, issued = found
+        scope = compiled.artifact.scope
+        if [one[:2] for one in scope.symbols.values()] != [(2, max_length)] or scope.guards:
+            raise
+        for one in issued:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        return compiled
+
+
+def _compile_quietly(
+    module: Any, example: tuple[Any, ...], config: Config, shapes: Any
+) -> tuple[_Compiled, list[warnings.WarningMessage]] | None:
+    """As `_compile_artifact`, with the warnings that it would have issued; None if it fails."""
+    with warnings.catch_warnings(record=True) as issued, contextlib.suppress(EngineError):
+        warnings.simplefilter("always")
+        return _compile_artifact(module, example, config, shapes), issued
+    return None
 
 
 def _check_decoder(artifacts: Mapping[str, Artifact], batch: int) -> None:

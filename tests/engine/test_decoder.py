@@ -17,6 +17,7 @@ from torch import nn
 
 import engine
 from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError
+from engine.exporter import decoding
 from suites import models
 from tests.files import saved_with
 
@@ -366,6 +367,45 @@ def test_a_module_without_a_cache_is_refused():
 
     with pytest.raises(ConfigError, match="module: its cache must be in buffers"):
         engine.compile_decoder(Plain().eval(), 8)
+
+
+class Branching(Adding):
+    """Takes its branch for prompts of some lengths."""
+
+    def __init__(self, condition):
+        super().__init__(16)
+        self.condition = condition
+
+    def forward(self, ids, position, lengths):
+        count = ids.shape[1]
+        found = super().forward(ids, position, lengths)
+        return found if count == 1 or self.condition(count) else -found
+
+
+def test_a_condition_that_holds_for_all_lengths_is_no_obstacle():
+    """torch cannot show it: torch 2.11 makes such conditions itself, where a model merges axes before a dynamic one."""
+    always = Branching(lambda count: torch.sym_min(count, 2 * count - 1) == count).eval()
+    example, shapes = decoding.examples(always, 1, 16)["prefill"]
+    with pytest.raises(torch._dynamo.exc.UserError, match="satisfy the generated guard"):  # torch's own
+        torch.export.export(always, example, dynamic_shapes=shapes)
+    decoder, plain = engine.compile_decoder(always, 16), engine.compile_decoder(Adding(16).eval(), 16)
+    for length in (2, 3, 8, 15):
+        prompt = torch.arange(length)[None] + 1
+        torch.testing.assert_close(decoder.prefill(prompt), plain.prefill(prompt), rtol=0, atol=0)
+    with pytest.raises(ShapeError):
+        decoder.prefill(torch.zeros(1, 17, dtype=torch.int64))
+
+
+def test_the_cache_is_on_the_device_of_its_network():
+    from suites.models.nets.cached import CachedLM
+
+    assert {one.device.type for one in CachedLM(network("gpt2-tiny").to("meta"), 1, 8).buffers()} == {"meta"}
+
+
+@pytest.mark.parametrize("condition", [lambda count: count % 2 == 0, lambda count: torch.sym_min(count, 12) == count])
+def test_a_condition_that_holds_for_some_lengths_is_refused(condition):
+    with pytest.raises(EngineError, match="takes the branch of the example input only for sizes with"):
+        engine.compile_decoder(Branching(condition).eval(), 16)
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_length", 1), ("max_length", 2.0), ("batch", 0), ("batch", True)])

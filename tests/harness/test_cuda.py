@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 import suites.backends as registry
+from engine.processors import count_processors
 from suites.backends.base import NotApplicable
 from suites.backends.engine import Engine
 from suites.backends.torch_compile import TorchCompile
@@ -21,10 +23,12 @@ from suites.harness.declare.device import CUDA
 from suites.harness.errors import Unavailable, UsageError
 from suites.harness.measure import cuda, cuda_probe, device, job
 from suites.harness.measure.job import Job
+from suites.harness.present import markdown, overview
 from suites.harness.record import store
 from suites.harness.record.roofs import Roof, Roofs, Work
 from suites.harness.record.schema import Summary
-from tests.harness import fake_cuda
+from suites.harness.run import checks, references
+from tests.harness import fake_cuda, records
 
 MISSING = "no CUDA device: a test says so"
 
@@ -150,6 +154,39 @@ def test_a_share_is_of_the_roofs_of_the_device_and_its_cache():
 
 
 # --- no device -------------------------------------------------------------------------------------------------------
+
+
+def test_tables_name_the_device():
+    facts = {"name": "NVIDIA H100", "driver": "580.1", "cuda": "13.0", "memory_bytes": 1 << 36}
+    found = records.environment(devices={"cuda": facts, "cpu": {"cpu": "x", "cores": 2, "memory_bytes": 1 << 30}})
+    assert overview.describe_place(found, None) == "x, 2 cores, NVIDIA H100"
+    assert "(x, 2 cores, Linux 6, NVIDIA H100, driver 580.1, CUDA 13.0), commit" in markdown.heading(found)
+    assert overview.describe_place(records.environment(), None) == "x, 2 cores"
+
+
+class WorkerStarted(Exception):
+    """What a test raises in place of starting a worker."""
+
+
+def test_references_of_the_device_are_not_those_of_the_processors(tmp_path, monkeypatch):
+    def start(case, *_others, **_named):
+        assert case.threads == count_processors(), "nothing else uses them meanwhile"
+        raise WorkerStarted
+
+    monkeypatch.setattr(references, "Worker", start)
+    known = references.References(tmp_path, 1.0)
+    here, there = (Case("mlp", {"batch": 1}, device=place) for place in ("cpu", "cuda"))
+    known._known[here.computation, here.device] = ["right"]  # computed before
+    assert known.get(here) == ["right"]
+    with pytest.raises(WorkerStarted), known.prefetching(there):
+        pass
+
+
+@pytest.mark.usefixtures("missing")
+def test_a_missing_device_is_told_before_missing_processors():
+    many = Case("mlp", {"batch": 1}, threads=999)
+    assert (checks.unavailable(many, BackendRef("eager")) or "").startswith("needs 999 processors")
+    assert checks.unavailable(replace(many, device=CUDA), BackendRef("eager")) == MISSING
 
 
 def test_a_torch_without_a_device_is_named(monkeypatch):

@@ -43,6 +43,29 @@ def case(tmp_path, monkeypatch):
     return Case(f"{path}:make", {})
 
 
+class Elsewhere:
+    """A device that notes what is placed on it."""
+
+    def __init__(self):
+        self.placed = []
+
+    def place_model(self, model):
+        self.placed.append(type(model).__name__)
+        return model
+
+    def place(self, tensors):
+        self.placed.append(len(tensors))
+        return tuple(tensor.clone() for tensor in tensors)
+
+
+def test_the_model_and_its_inputs_are_placed_where_the_reference_is_computed(case):
+    where = Elsewhere()
+    (found,) = compute(case, 1, where)
+    assert where.placed == ["Casting", 2]
+    (here,) = compute(case, 1)
+    assert [one.dtype for one in found.outputs] == [one.dtype for one in here.outputs]
+
+
 def test_casts_new_tensors_and_plain_attributes_are_lifted():
     model, x, ids = Casting().double(), torch.rand(2, 4, dtype=torch.float64), torch.arange(4)
     torch.set_default_dtype(torch.float64)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.files import read_text_file, write_text_file
@@ -53,11 +54,19 @@ def heading(environment: Surroundings) -> str:
     commit = f"{environment.commit}{' (dirty)' if environment.dirty else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
     further = _describe_versions(environment) if isinstance(environment, Environment) else ""
-    machine = f"{environment.cpu}, {environment.cores} cores, {environment.kernel}"
+    devices = environment.devices if isinstance(environment, Environment) else {}
+    place = f"{environment.cpu}, {environment.cores} cores, {environment.kernel}"
+    machine = ", ".join(filter(None, [place, *map(_describe_device, devices.values())]))
     return (
         f"Machine `{environment.machine}` ({machine}), "
         f"commit `{commit}`, Python {environment.python}, {versions}.{further}"
     )
+
+
+def _describe_device(facts: Mapping[str, Any]) -> str:
+    """Name and versions of a device beside the processors; empty if it says no name."""
+    versions = [f"{name} {facts[key]}" for key, name in (("driver", "driver"), ("cuda", "CUDA")) if facts.get(key)]
+    return ", ".join([str(facts["name"]), *versions]) if facts.get("name") else ""
 
 
 def _describe_versions(environment: Environment) -> str:

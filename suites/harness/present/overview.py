@@ -144,7 +144,13 @@ def describe_place(environment: Environment, started: datetime | None, common: s
     """Machine, commit, date, and what all cases have in common."""
     commit = f"commit {environment.commit}{' (dirty)' if environment.dirty else ''}" if environment.commit else ""
     day = f"{started:%Y-%m-%d}" if started is not None else ""
-    return ", ".join(filter(None, [f"{environment.cpu}, {environment.cores} cores", commit, day, common]))
+    machine = [f"{environment.cpu}, {environment.cores} cores", *name_devices(environment)]
+    return ", ".join(filter(None, [*machine, commit, day, common]))
+
+
+def name_devices(environment: Environment) -> list[str]:
+    """What the devices beside the processors are called, of those that say so."""
+    return [str(facts["name"]) for facts in environment.devices.values() if facts.get("name")]
 
 
 def describe_floor(standings: Sequence[Standing]) -> str:

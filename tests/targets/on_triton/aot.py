@@ -73,12 +73,18 @@ class Facts(NamedTuple):
         stack: bytes of local memory of a thread: spilled registers, and arrays of functions such as sine.
         registers: of a thread.
         wgmma: number of warpgroup matrix instructions.
+        signed_truths: number of conversions of a truth value, which is 1 or 0 there, as if it was -1 or 0.
     """
 
     shared: int
     stack: int
     registers: int
     wgmma: int
+    signed_truths: int
+
+
+_SIGNED_TRUTH = re.compile(r"selp\.b32\s+(%r\d+), 1, 0, %p\d+;\s*cvt\.rn\.\w+\.s32\s+%\w+, \1;")
+"""What triton 3.6 and 3.7 make of a choice between -1 and 0 that becomes bfloat16: -1 becomes 1."""
 
 
 def inspect(compiled: Any) -> Facts:
@@ -89,7 +95,9 @@ def inspect(compiled: Any) -> Facts:
         file.flush()
         text = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
     stack, registers = (int(re.search(rf"{name}:(\d+)", text)[1]) for name in ("STACK", "REG"))
-    return Facts(compiled.metadata.shared, stack, registers, compiled.asm["ptx"].count("wgmma.mma_async"))
+    ptx = compiled.asm["ptx"]
+    counts = ptx.count("wgmma.mma_async"), len(_SIGNED_TRUTH.findall(ptx))
+    return Facts(compiled.metadata.shared, stack, registers, *counts)
 
 
 def find_complaints(compile_kernel: Callable[[], Any], *, has_products: bool = False, stack: int = 0) -> list[str]:
@@ -111,4 +119,6 @@ def find_complaints(compile_kernel: Callable[[], Any], *, has_products: bool = F
         complaints.append(f"a thread keeps {facts.stack} bytes in local memory, where registers are spilled")
     if has_products and not facts.wgmma:
         complaints.append("it has no wgmma instruction, which multiplies by a warpgroup")
+    if facts.signed_truths:
+        complaints.append("it converts a truth value as a signed number, so that -1 becomes 1")
     return complaints

@@ -53,6 +53,14 @@ def centre(x, out, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def take_sign(x, out, BLOCK: tl.constexpr):
+    """The sign of x, chosen among whole numbers."""
+    lane = tl.arange(0, BLOCK)
+    v = tl.load(x + lane).to(tl.float32)
+    tl.store(out + lane, tl.where(v > 0, 1, tl.where(v < 0, -1, 0)).to(tl.bfloat16))
+
+
+@triton.jit
 def change_type(out, n):
     """A name that is an integer in one branch and a float in the other, which the interpreter does not mind."""
     made = 1
@@ -68,6 +76,7 @@ COMPILED = {
     "correct product": Planted(multiply, _FLOAT16, _BLOCK, {"num_warps": 4, "num_stages": 3}, ""),
     "correct row": Planted(centre, _FLOAT32, {"BLOCK": 1024}, {"num_warps": 4}, ""),
     "two types": Planted(change_type, {"out": "float32"}, {"n": 16}, {}, "it does not compile"),
+    "signed truth": Planted(take_sign, {"x": "bfloat16", "out": "bfloat16"}, {"BLOCK": 1024}, {}, "it converts"),
     # Ten blocks of each operand, which have 128 x 64 elements of 2 bytes, are 327680 bytes.
     "many stages": Planted(
         multiply, _FLOAT16, _BLOCK | {"M": 128, "N": 128}, {"num_warps": 8, "num_stages": 10}, "it takes"

@@ -21,7 +21,7 @@ three numbers of 8 bits hold the 24 of a float32. Expected gain: version 1 widen
 without tensor cores, at 67 * 10^12 operations a second by the data sheet of an H100; a third of its 990 * 10^12 for
 bfloat16 is five times as much. Keys are also not widened in registers, which spilled.
 
-Not measured, because no GPU was at hand; the counts follow from the sizes.
+The counts follow from the sizes; docs/gpu.md says what was measured.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Version 1: a program goes over all columns of a block of rows and keeps a partial result in each lane (`loop`). If that
 leaves multiprocessors idle and rows are long, each row is split (`split`): one launch makes partial results in working
 memory, another reduces those. A position keeps the first of equals, because each lane sees its columns in order.
-Any layout of the operand is read where it lies. Not measured, because no GPU was at hand.
+Any layout of the operand is read where it lies. docs/gpu.md says what was measured.
 """
 
 from __future__ import annotations

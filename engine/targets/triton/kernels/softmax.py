@@ -3,8 +3,8 @@
 Version 1: a program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once.
 Rows that fit no block are read twice: a maximum and a sum are kept up to date over blocks, then the result is written
 (`loop`). If there are fewer such rows than multiprocessors, each row is split (`split`): one launch finds maximum and
-sum of each part, another combines them and writes. Any layout is read where it lies. Not measured, because no GPU was
-at hand.
+sum of each part, another combines them and writes. Any layout is read where it lies. docs/gpu.md says what
+was measured.
 """
 
 from __future__ import annotations
