@@ -222,7 +222,8 @@ def _warn_of_restrictions(name: str, restrictions: Sequence[str]) -> None:
     if restrictions:
         warn(
             f"{name} does not take all sizes that dynamic_shapes allow, only {'; '.join(restrictions)}. A "
-            "call with other sizes raises ShapeError; for these, compile another program with an example of them.",
+            "call with other sizes raises ShapeError; for these, compile another program, whose example has them "
+            "(0 and 1 as fixed sizes).",
             GuardWarning,
         )
 

@@ -323,7 +323,8 @@ class Scope:
             value = evaluate(guard.terms, values)
             if (value == 0 if guard.relation == "==" else value < 0) != guard.holds:
                 here = ", ".join(f"{n} = {v}" for n, v in values.items())
-                raise ShapeError(f"{here}: compiled for sizes with {guard}; compile with an example of such sizes")
+                way = "for others, compile another program, whose example has them (0 and 1 as fixed sizes)"
+                raise ShapeError(f"{here}: compiled for sizes with {guard}; {way}")
 
 
 def _write_limits(size: int, low: int, high: int) -> str:

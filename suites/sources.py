@@ -41,7 +41,10 @@ def find_fault_of_name(path: Path) -> str | None:
         str(path.absolute()).encode()
     except UnicodeEncodeError:  # Python cannot import the file, and no record can have its name
         printable = str(path).encode(errors="backslashreplace").decode()
-        return f"the path {printable} is not in UTF-8; rename the file or the folder"
+        return (
+            f"the path {printable} is not in UTF-8, or Python does not read it as UTF-8 in this locale; rename the "
+            "file or the folder, or set PYTHONUTF8=1"
+        )
     return None
 
 

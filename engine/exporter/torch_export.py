@@ -96,7 +96,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         args, kwargs = _apart(model, args, kwargs)
         with _errors_as_one_sentence() as assigned, capturing(), collect_numbers(model, assigned):
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
-        _check_tensors(program.constants.items(), ConfigError)
+        _check_constants(program)
         captured = _decomposed(program)
         has_guards = bool(guards_of(program))
         excluded = find_other_paths(model, captured, args, kwargs, has_guards=has_guards) if dynamic.shapes else []
@@ -128,6 +128,31 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a dense tensor with data, got {kind}")
         if fault := "a nested tensor" if tensor.is_nested else fault_of_memory(tensor):
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
+
+
+def _check_constants(program: ExportedProgram) -> None:
+    """Check tensors that the program holds beside its parameters and buffers.
+
+    Raises:
+        EngineError: torch.export has made one without values in place of a tensor of the call.
+        ConfigError: one that the model holds is not dense, or is on an unknown device.
+    """
+    for name, tensor in program.constants.items():
+        if name.startswith(_LIFTED) and isinstance(tensor, torch.Tensor) and fault_of_memory(tensor):
+            raise EngineError(f"torch.export could not capture the model: {_DERIVATIVES}")
+    _check_tensors(program.constants.items(), ConfigError)
+
+
+_DERIVATIVES = (
+    "it computes derivatives, such as by torch.func.grad, which torch.export does not record; "
+    'torch.compile(model, backend="engine") can run derivatives of torch.func'
+)
+_FAILS_AT_DERIVATIVES = re.compile(
+    r"view functorch tensor|_unwrap_for_grad\(\)|a fake tensor in the exported program constant's list"
+)
+"""How torch.export fails where a model computes derivatives, if it does."""
+_LIFTED = "lifted_tensor_"
+"""How torch.export names tensors that the model makes while it is captured."""
 
 
 def _check_one_device(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
@@ -308,6 +333,8 @@ def _sentence(error: Exception, program: ExportedProgram | None) -> EngineError:
     text = describe_constraints(lines) or lines[0]
     if program is not None and _WRITES_TO_SHARED.search(text):
         text = _describe_shared_memory(program) or text
+    if _FAILS_AT_DERIVATIVES.search(text):
+        text = _DERIVATIVES
     if cache := _CACHE.search(text):
         text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
     if isinstance(error, GuardOnDataDependentSymNode):

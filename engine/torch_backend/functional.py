@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any, NoReturn
 
@@ -58,13 +59,35 @@ def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish, 
         ShapeError: an input is not a dense tensor on the cpu or on `device`.
     """
     _check(module, inputs, device)
-    compiler = compile_functional_graphs(
-        fw_compiler=_refuse_gradients, inference_compiler=finish, decompositions=_rules()
-    )
+    differentiates = _differentiates(module)
+    rules = {op: rule for op, rule in _rules().items() if not (differentiates and op is _ATTENTION_ON_CPU)}
+    compiler = compile_functional_graphs(fw_compiler=_refuse_gradients, inference_compiler=finish, decompositions=rules)
     # The override holds for all threads. Dynamo compiles one graph at a time, so no other compilation meets it.
-    with torch.no_grad(), keep_whole(kept_whole()):
+    with nullcontext() if differentiates else _for_values_alone():
         call: Callable[..., Any] = compiler(module, inputs)
     return call
+
+
+@contextmanager
+def _for_values_alone() -> Iterator[None]:
+    """A block in which tracing records no derivatives, and keeps calls whole that have a handler."""
+    with torch.no_grad(), keep_whole(kept_whole()):
+        yield
+
+
+_ATTENTION_ON_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default  # noqa: SLF001  # torch's name
+"""Torch's decomposition of it leaves out a result that its derivative reads."""
+_TRANSFORMS = ("_grad_increment_nesting", "_jvp_increment_nesting")
+"""What Dynamo's graph calls where a derivative of `torch.func` begins."""
+
+
+def _differentiates(module: GraphModule) -> bool:
+    """True if the graph computes derivatives by itself.
+
+    They come from the steps of each call: of a call that is kept whole torch has none, and takes zero for them.
+    """
+    parts = (part for part in module.modules() if isinstance(part, GraphModule))
+    return any(getattr(node.target, "__name__", "") in _TRANSFORMS for part in parts for node in part.graph.nodes)
 
 
 def rewrite_in_aten(module: GraphModule) -> None:

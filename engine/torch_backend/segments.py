@@ -85,6 +85,21 @@ def compile_flat(traced_graph: Traced, config: Config, counts: list[Counts] | No
     )
 
 
+def _hand_out(program: Program, traced_graph: Traced) -> Callable[..., list[Any]]:
+    """A call of `program` with a result for each result of the graph: two of these may be one value, by an alias."""
+    places = [one[0] if isinstance(one, list) else None for one in traced_graph.results]
+    if places == list(range(len(places))):
+        return program
+
+    def call(*inputs: Any) -> list[Any]:
+        made = program(*inputs)
+        return [
+            result if place is None else made[place] for place, result in zip(places, traced_graph.results, strict=True)
+        ]
+
+    return call
+
+
 def make_find_obstacle(target: Target, config: Config) -> FindObstacle:
     """What tells of each node of a graph, in order and before all passes, why programs of `target` cannot run it.
 
@@ -224,7 +239,7 @@ class Segmented:
         except UnsupportedByTarget as error:
             raise UnsupportedByTarget(f"{error}\n{_AFTER_PASSES}") from None
         reads = tuple(self._slot(n) for n in piece.reads if n not in weights)
-        return Part(program, program, calls, reads, writes, drops, None, {})
+        return Part(program, _hand_out(program, translated), calls, reads, writes, drops, None, {})
 
     @torch.no_grad()
     def __call__(self, *tensors: torch.Tensor) -> list[Any]:

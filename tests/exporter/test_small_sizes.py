@@ -23,6 +23,20 @@ class Branch(nn.Module):
         return x * 3 if self.condition(x) else x * 2
 
 
+class Repeated(nn.Module):
+    """As many copies of x as it has rows."""
+
+    def forward(self, x):
+        return x.repeat(x.shape[0], 1, 2)
+
+
+def test_a_repeat_takes_all_sizes():
+    program = engine.compile(Repeated().eval(), (torch.randn(4, 6),), dynamic_shapes=({0: Dim("b", min=0, max=9)},))
+    for size in (0, 1, 2, 9):
+        x = torch.randn(size, 6)
+        torch.testing.assert_close(program(x), Repeated()(x), rtol=0, atol=0)
+
+
 CONDITIONS = {
     "equal": lambda x: x.shape[0] == 1,
     "less": lambda x: x.shape[0] < 2,

@@ -31,7 +31,7 @@ from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.simulate import Noise, bursts
 from suites.harness.present import ablation_table
 from suites.harness.record import store
-from suites.harness.record.schema import AblationRecord, Samples
+from suites.harness.record.schema import AblationRecord, Contention, Samples
 from suites.harness.run import ablate, plan, runner
 from tests.harness import planted_switches as planted
 from tests.harness import records
@@ -236,6 +236,38 @@ def test_the_strongest_are_those_that_move_time_in_either_mode():
     names = ablation.strongest(judged(0), 3)
     assert names[0] == "pays20"
     assert set(names[1:]) <= {"redundant_a", "redundant_b", "synergy_a", "synergy_b"}
+
+
+def test_a_note_says_that_others_used_the_processors():
+    (record,) = [
+        AblationRecord(
+            case="c", switch="s", switch_kind="pass", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="b", p=1.0,
+            verdict="pays",
+        )
+    ]  # fmt: skip
+    lines = [
+        records.samples(case=case, seconds=[[1.0]] * 10, contention=Contention(disturbed=count))
+        for case, count in (("c", 3), ("c", 0), ("another", 10))
+    ]
+    assert [text for text in ablation_table.write_notes([record], lines) if "disturbed" in text] == [
+        "d disturbed: other processes used the processors, also when rounds were repeated (15% of rounds)."
+    ]
+    assert not ablation_table.write_notes([record], lines[1:2])
+
+
+def test_the_legend_explains_the_columns_that_are_there():
+    def legend(*modes):
+        return ablation_table.write_legend(
+            [
+                AblationRecord(
+                    case="c", switch="s", switch_kind="pass", mode=mode, reached=True, with_="a", without="b"
+                )
+                for mode in modes
+            ]
+        )
+
+    assert "alone" not in legend(LEAVE_ONE_OUT)
+    assert "alone: the same" in legend(LEAVE_ONE_OUT, ADD_ONE_IN)
 
 
 def test_many_switches_at_once_need_more_than_five_percent_each():

@@ -171,7 +171,7 @@ def test_a_path_may_have_a_colon(capsys, folder):
 def test_a_path_that_is_not_in_utf_8_is_refused_in_one_line(capsys, folder, option):
     name = os.fsdecode(b"caf\xe9.py")
     (folder / "mine.py").rename(folder / name)
-    told = r"caf\udce9.py is not in UTF-8; rename the file or the folder"
+    told = r"caf\udce9.py is not in UTF-8, or Python does not read it as UTF-8"
     if option == "device":
         with pytest.raises(UsageError) as refused:
             device.own_class(f"{name}:Device")

@@ -153,18 +153,25 @@ def expand_as(x: CallContext, self: Value, other: Value) -> Value:
 
 
 def _repeated(x: CallContext, value: Value, repeats: Sequence[int]) -> Value:
-    """Every repeated axis gets one of size 1 in front of it, which is expanded and merged."""
+    """Every repeated axis gets one of size 1 in front of it, which is expanded and merged.
+
+    So does one whose size is known only in a call: a comparison with 1 would restrict the program to one answer.
+    """
     value = x.reshape(value, (*[1] * (len(repeats) - len(value.shape)), *value.shape))
     apart: list[int] = []
     wide: list[int] = []
     for size, times in zip(value.shape, repeats, strict=True):
-        split = times != 1 and size != 1
+        split = not (_is_always_1(times) or _is_always_1(size))
         apart += [1, size] if split else [size]
         wide += [times, size] if split else [size * times]
     if len(wide) > MAX_RANK:
         x.refuse(f"repeating {value.type} by {list(repeats)} at once takes more than {MAX_RANK} axes")
     shape = [size * times for size, times in zip(value.shape, repeats, strict=True)]
     return x.reshape(x.expand(x.reshape(value, apart), wide), shape)
+
+
+def _is_always_1(size: int) -> bool:
+    return type(size) is int and size == 1
 
 
 @aten("repeat")

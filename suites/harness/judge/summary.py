@@ -236,7 +236,7 @@ def _timed(
             "throughput": question.case.shape.get("batch", 1) / latency.p50,
             "neighbours": neighbours,
             "neighbours_flagged": flagged,
-            "disturbed": _disturbed(mine),
+            "disturbed": share_disturbed(mine),
             "s_per_token": per_token,
             "ttft_s": ttft_s,
             **judge_pair(mine, base, spread, 0.0 if line.backend == question.twin else floor, question.same_within),
@@ -267,7 +267,7 @@ def _neighbours(mine: Sequence[Samples]) -> tuple[float | None, bool | None]:
     return longer, is_sure and longer > NEIGHBOURS_FLAG
 
 
-def _disturbed(mine: Sequence[Samples]) -> float | None:
+def share_disturbed(mine: Sequence[Samples]) -> float | None:
     """Share of the rounds that others disturbed and that were kept all the same; None where nobody watched."""
     told = [(len(one.seconds), one.contention.disturbed) for one in mine if one.contention is not None]
     known = [(rounds, disturbed) for rounds, disturbed in told if disturbed is not None]

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, DELTAS, LEAVE_ONE_OUT, PAIR
+from suites.harness.judge.summary import share_disturbed
 from suites.harness.present import markdown, units
 from suites.harness.record.schema import AblationRecord, Environment, Samples
 
 GUIDE = "docs/reading-results.md#ablations"
 LEGEND = (
     "left out: time without the switch, or with the value that it names, over the time as usual, with its 95% "
-    "interval: above 1 the switch, or the usual value, pays; alone: the same with everything else off"
+    "interval: above 1 the switch, or the usual value, pays"
 )
+ALONE_LEGEND = "alone: the same with everything else off"
 PAIR_LEGEND = (
     "interaction: what a switch saves alone over what it saves when the other one is on; above 1 they are redundant, "
     "below 1 they help each other"
@@ -104,9 +106,19 @@ def write_notes(records: Sequence[AblationRecord], samples: Iterable[Samples] = 
 
     Args:
         records: of the case.
-        samples: of the same run; without them no note says which programs use reference kernels.
+        samples: of the same run; without them no note says which programs use reference kernels, and whether other
+                processes disturbed them.
     """
-    return [*_notes(records), *_explain_reference(records[0].case, samples)]
+    of_case = [line for line in samples if line.case == records[0].case]
+    return [*_notes(records), *_explain_disturbed(of_case), *_explain_reference(records[0].case, of_case)]
+
+
+def _explain_disturbed(samples: Sequence[Samples]) -> Iterator[str]:
+    """Whether others used the processors while the programs of a case were timed."""
+    if share := share_disturbed(samples):
+        yield (
+            f"d disturbed: other processes used the processors, also when rounds were repeated ({share:.0%} of rounds)."
+        )
 
 
 def _explain_reference(case: str, samples: Iterable[Samples]) -> Iterator[str]:
@@ -202,7 +214,8 @@ def write_markdown(
 def write_legend(records: Sequence[AblationRecord]) -> str:
     """How to read the tables, in one or two lines."""
     modes = {record.mode for record in records}
-    return "; ".join(([LEGEND] if modes - {PAIR} else []) + ([PAIR_LEGEND] if PAIR in modes else []))
+    known = ((LEGEND, modes - {PAIR}), (ALONE_LEGEND, ADD_ONE_IN in modes), (PAIR_LEGEND, PAIR in modes))
+    return "; ".join(text for text, is_there in known if is_there)
 
 
 def _tables(records: Sequence[AblationRecord]) -> list[tuple[list[Row], str]]:

@@ -36,6 +36,8 @@ _EXPORT_ADVICE = re.compile(
     r"[^\n]*"
 )
 """What torch.export, and the exporter to ONNX, add to each error: how to debug torch, and where to report it."""
+_FRAMES = re.compile(r"\s*\(?Exception raised from \S+ at \S+ \(most recent call first\):.*", re.DOTALL)
+"""Where an error was raised in torch's C++, with addresses, which torch appends to some errors."""
 _PUNCTUATION = ".,:;!?"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
@@ -91,7 +93,8 @@ def clean(text: str) -> str:
     """`text` without escape sequences of terminals, without what differs each time (scratch folders, addresses), and
     without torch's advice on debugging torch.
     """
-    plain = _REVISION.sub("", _EXPORT_ADVICE.sub("", _ADVICE.sub("", remove_escapes(text))))
+    plain = _FRAMES.sub("", _EXPORT_ADVICE.sub("", _ADVICE.sub("", remove_escapes(text))))
+    plain = _REVISION.sub("", plain)
     return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _GENERATED.sub("<inductor>", plain)))
 
 

@@ -21,6 +21,7 @@ from engine import errors
 from engine.suggest import unknown
 from suites import sources
 from suites.harness.errors import describe_os_error
+from suites.harness.record.reasons import clean
 from suites.models._spec import (
     OMITTED,
     REQUIRED,
@@ -178,7 +179,7 @@ def _call(name: str, file: Path, entry: str, options: Arguments) -> tuple[Any, t
 
 def _describe(error: BaseException, file: Path) -> str:
     """The class and the text of an error, in one line, and the innermost line of the file that it passed through."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = " ".join(clean(f"{type(error).__name__}: {error}").split())
     frames = traceback.extract_tb(error.__traceback__)
     lines = [one.lineno for one in frames if Path(one.filename).resolve() == file.resolve()]
     return f"{text} ({file.name}, line {lines[-1]})" if lines else text
