@@ -5,8 +5,8 @@ index of every element. Version 2: strides of 0 are left out of the kernel's tex
 has one index, and moves 16 bytes at a time (before, 2 bytes for elements of 16 bits). Version 3, for rows of tables: a
 program moves a tile of rows. Where the loop has 8 loads of an index and 8 divisions for 16 bytes that it moves, the
 tile has one load of an index and no division, and encoded rows are decoded with one scale each. DRAM moves the same
-bytes in versions 2 and 3, so the expected gain is small for large tables of plain elements. Not measured, because no
-GPU was at hand.
+bytes in versions 2 and 3, so the expected gain is small for large tables of plain elements. Nothing of it was
+measured.
 
 `embedding_norm`, version 1: a program for each row, which it holds in registers. Each term is read once, and the result
 is written once. Separate steps would move 40 bytes an element more for three tables: 12 for the results of the lookups,
