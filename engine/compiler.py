@@ -371,8 +371,6 @@ def _compile_entry(module: Any, example: tuple[Any, ...], config: Config, shapes
     torch 2.11 meets ``min(s, 12*s) == s`` where a model merges axes before a dynamic one. Then torch chooses the range
     of sizes itself, and the conditions become guards, which the engine can reason about. Nothing may be left of them.
     """
-    import torch
-
     from engine.exporter import decoding, dynamic
 
     try:
@@ -380,7 +378,7 @@ def _compile_entry(module: Any, example: tuple[Any, ...], config: Config, shapes
     except EngineError as error:
         if shapes is None or not dynamic.has_unshown_condition(error.__cause__):
             raise
-        chosen = decoding.shapes_of(torch.export.Dim.AUTO(min=2, max=max_length))
+        chosen = decoding.leave_to_torch(max_length)
         if (found := _compile_quietly(module, example, config, chosen)) is None:
             raise
         compiled, issued = found

@@ -6,7 +6,7 @@ import pytest
 
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.summary import Question, _disturbed, _neighbours, find_work, summarise
+from suites.harness.judge.summary import Question, _neighbours, find_work, share_disturbed, summarise
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs
 from suites.harness.record.schema import Contention
@@ -185,4 +185,4 @@ def test_what_neighbours_cost_is_not_flagged_where_it_is_little_or_unsure(gaps):
 
 def test_rounds_that_stay_disturbed_are_marked():
     lines = [records.samples(seconds=[[1.0]] * 10, contention=told) for told in (Contention(disturbed=3), None)]
-    assert _disturbed(lines) == pytest.approx(0.3)
+    assert share_disturbed(lines) == pytest.approx(0.3)
