@@ -43,7 +43,7 @@ def examples(module: Any, batch: int, max_length: int) -> dict[str, tuple[tuple[
 
 
 def leave_to_torch(max_length: int) -> dict[str, Any]:
-    """The dynamic shapes of a prompt of which torch may choose a smaller range than 2 to `max_length` tokens."""
+    """The dynamic shapes of a prompt of 2 to `max_length` tokens, where torch may choose a smaller range."""
     return _shapes_of(torch.export.Dim.AUTO(min=2, max=max_length))
 
 

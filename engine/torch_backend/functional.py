@@ -75,7 +75,7 @@ def _for_values_alone() -> Iterator[None]:
         yield
 
 
-_ATTENTION_ON_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default  # noqa: SLF001  # torch's name
+_ATTENTION_ON_CPU = overload("_scaled_dot_product_flash_attention_for_cpu")
 """Torch's decomposition of it leaves out a result that its derivative reads."""
 _TRANSFORMS = ("_grad_increment_nesting", "_jvp_increment_nesting")
 """What Dynamo's graph calls where a derivative of `torch.func` begins."""

@@ -75,7 +75,7 @@ TIMED_ROWS = (64, 512)
 """For products of 16-bit numbers with more rows than the first and at most the second, times on an H100 decide the rule
 (docs/gpu.md): blocks of 128 rows and columns leave most of the multiprocessors without work."""
 FEWER_ROWS = (Choice(64, 128, 64, 4, 4), Choice(64, 64, 128, 4, 3), Choice(32, 64, 128, 4, 4))
-"""What it chooses from, the largest first."""
+"""The configurations that this rule chooses from, the largest first."""
 SPLIT_FROM = 2048
 """So many summands are split among programs, and the first of `FEWER_ROWS` is the fastest. 3072 were timed, and 768."""
 VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))

@@ -44,7 +44,7 @@ def _scale_columns(v, weight, bias, inside):
 def _advance(pointer, i, sizes, steps, WIDE: tl.constexpr):
     """Pointers to the elements numbered `i` of a group of axes.
 
-    Of an operand that is there: in triton 3.6, no function can return None for one that is not.
+    The operand must be there, because a function cannot return None in triton 3.6.
     """
     return pointer + spread(i, sizes, steps, WIDE)
 
