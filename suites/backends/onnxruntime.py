@@ -211,7 +211,10 @@ class OnnxRuntimeDynamic(OnnxRuntime):
 
     schemes = dict.fromkeys(
         ("int8_weight", "int8_dynamic"),
-        Scheme("activations are quantised, too, with one scale a tensor (quantize_dynamic)", activations=True),
+        Scheme(
+            "activations are quantised, too, with one scale a tensor (quantize_dynamic; 7-bit weights without VNNI)",
+            activations=True,
+        ),
     )
     _quantise = staticmethod(quantise.quantise_dynamically)
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import warnings
 
+import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 
 from suites import models
 from suites.backends import _onnxruntime_graph as graph
+from suites.backends import _onnxruntime_quantise as quantise
 from suites.backends.base import NotApplicable
 from suites.backends.onnxruntime import FAMILIES, OnnxRuntime
 from suites.harness.errors import Refused, Unavailable
+from suites.harness.record import machine
 
 
 class Gelu(torch.nn.Module):
@@ -40,6 +45,31 @@ def prepared(exports, options, programs=None, model=None):
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the exporter and the optimiser say of themselves
         return made.prepare(module, inputs)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "isa", "saturates"),
+    [
+        ("x86_64", ["avx2"], True),
+        ("x86_64", ["avx2", "avx512f", "avx512bw"], True),
+        ("x86_64", ["avx2", "avx_vnni"], False),
+        ("x86_64", ["avx2", "avx512f", "avx512_vnni"], False),
+        ("aarch64", ["asimd"], False),
+    ],
+)
+def test_weights_have_7_bits_where_sums_of_8_bits_saturate(architecture, isa, saturates, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "facts", lambda: {"architecture": architecture, "isa": isa})
+    weight = np.random.default_rng(0).normal(size=(64, 16)).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "weight"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size]) for name, size in (("x", 64), ("y", 16)))
+    made = helper.make_graph([node], "product", [x], [y], [numpy_helper.from_array(weight, "weight")])
+    onnx.save(
+        helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "plain.onnx"
+    )
+    quantise.quantise_dynamically(tmp_path / "plain.onnx", tmp_path / "quantised.onnx")
+    written = onnx.load(tmp_path / "quantised.onnx")
+    (stored,) = (one for one in written.graph.initializer if one.data_type == TensorProto.INT8 and len(one.dims) == 2)
+    assert abs(numpy_helper.to_array(stored).astype(int)).max() == (64 if saturates else 127)
 
 
 def test_a_row_says_which_fusions_fired(exports):

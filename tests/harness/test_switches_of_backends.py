@@ -98,7 +98,14 @@ def test_inductor_freezes_weights_unless_told_not_to_and_settings_change_its_cod
 
 
 def test_the_engine_exports_once_and_tells_programs_apart():
-    options = [{}, {}, {"disable": "fuse_epilogue"}, {"only": "none"}, {"variant.linear": "openblas"}, {"isa": "avx2"}]
+    options = [
+        {},
+        {},
+        {"disable": "fuse_epilogue"},
+        {"only": "none"},
+        {"variant.linear": "openblas"},
+        {"isa": "generic"},
+    ]
     whole, again, without, bare, *others = told("engine", options)
     assert whole == again
     digests = [one["run_digest"] for one in (whole, without, bare, *others)]
