@@ -3,8 +3,8 @@
 Importing the module imports nothing heavy, so that Ctrl-C has its meaning from the start.
 
 Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error or a package that is not installed,
-70 a defect of the engine, 130 interrupted. If the reader of the output ends early, as `head` does, every command goes
-on without that output, stores its records, and ends with the exit code that it has otherwise.
+70 a defect of the engine, 130 interrupted by Ctrl-C, 143 by SIGTERM. If the reader of the output ends early, as `head`
+does, every command goes on without that output, stores its records, and ends with the exit code that it has otherwise.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from suites.cli.stdout import drop_errors, drop_output, outlive_readers
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "suites": (
@@ -83,6 +84,13 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
         advice = f"pip install 'enginebench[{extra}]'"
         print(f"{program}: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    except (ImportError, MemoryError) as error:
+        if not _lacks_memory(error):
+            raise
+        cause = str(error) or "MemoryError"
+        print(f"{program}: too little memory to load what the command needs: {cause}", file=sys.stderr)
+        print("`ulimit -v` and `ulimit -d` print the limits of this shell, `free -h` what is free", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
     except (OSError, SystemExit) as ended:  # the rest of the answer is still in the buffer, and is written here
         is_suspected = isinstance(ended, OSError) and ended.filename is None
         fault = _flush_output(is_suspected=is_suspected)
@@ -94,6 +102,12 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
 
         print(f"{program}: standard output: cannot be written: {describe_os_error(fault)}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether memory was short. An import says so in the words of the dynamic linker, or of the system."""
+    words = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory", "cannot create shared object")
+    return isinstance(error, MemoryError) or any(one in str(error) for one in words)
 
 
 def _flush_output(*, is_suspected: bool) -> OSError | None:
@@ -144,6 +158,30 @@ def _ending_at_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _ending_as_interrupted() -> Iterator[list[int]]:
+    """In this block SIGTERM ends a command as Ctrl-C does: worker processes with it, and with what there is to say.
+
+    Yields:
+        A list that is empty until SIGTERM comes. It stays empty if this process had another answer to SIGTERM before.
+    """
+    received: list[int] = []
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+
+    def interrupt(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _correct_columns() -> None:
     """Give COLUMNS a value in which text can be printed, and remove COLUMNS and LINES where rich cannot read them.
 
@@ -178,8 +216,10 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
         from suites.harness.record.reasons import remove_escapes
         from suites.harness.run.runner import Interrupted
 
+    ended: list[int] = []
     try:
-        return call()
+        with _ending_as_interrupted() as ended:
+            return call()
     except InternalError:
         traceback.print_exc()
         sys.exit(EXIT_DEFECT)
@@ -194,10 +234,10 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
             again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
             text += f"\nto continue: {program} {again}"
         print(f"interrupted; {text}", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(EXIT_TERMINATED if ended else EXIT_INTERRUPTED)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(EXIT_TERMINATED if ended else EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,82 @@
+"""How a command ends that the system stops: by SIGTERM, or for want of memory."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suites.cli import guard
+
+TERMINATED = """
+import os, signal, sys, time
+from pathlib import Path
+from suites.cli import guard
+from suites.harness.run.runner import Interrupted
+
+def call():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        {answer}
+
+guard(call, "enginebench", ["run", "mlp"])
+"""
+
+
+def end(arguments, limit=None):
+    """Status and standard error of a Python process that may have `limit` bytes of address space."""
+    limited = None if limit is None else (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False, preexec_fn=limited
+    )
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+def test_sigterm_tells_how_to_continue_a_run_as_an_interrupt_does(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.touch()
+    code = TERMINATED.format(answer=f"raise Interrupted(Path({str(path)!r}))")
+    status, told = end(["-c", code])
+    assert status == 143
+    assert told == f"interrupted; stored so far: {path}\nto continue: enginebench run mlp --resume\n"
+
+
+def test_sigterm_ends_a_command_that_stores_nothing(tmp_path):
+    assert end(["-c", TERMINATED.format(answer="raise")]) == (143, "interrupted\n")
+
+
+def test_a_process_that_ignores_sigterm_goes_on_ignoring_it():
+    code = """
+import os, signal
+from suites.cli import guard
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+guard(lambda: os.kill(os.getpid(), signal.SIGTERM) or 7, "enginebench")
+"""
+    assert end(["-c", code]) == (7, "")
+
+
+def test_too_little_memory_to_import_torch_is_said_in_two_lines():
+    program = str(Path(sys.executable).with_name("enginebench"))
+    status, told = end([program, "profile", "mlp"], 300 << 20)
+    assert status == 2
+    first, second = told.splitlines()
+    assert first.startswith("enginebench: too little memory to load what the command needs: lib")
+    assert "`ulimit -v`" in second
+
+
+def test_python_without_memory_is_the_same_and_another_failed_import_is_a_defect(capsys):
+    def fail(error):
+        raise error
+
+    with pytest.raises(SystemExit, match="2"):
+        guard(lambda: fail(MemoryError()), "enginebench")
+    assert "what the command needs: MemoryError\n" in capsys.readouterr().err
+    with pytest.raises(ImportError, match="cannot import name"):
+        guard(lambda: fail(ImportError("cannot import name 'gone' from 'engine'")), "enginebench")
