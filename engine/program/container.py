@@ -10,6 +10,7 @@ import json
 import math
 import mmap
 import os
+import re
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ _FAULTS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, SyntaxError),
     *(TypeError, ValueError, ExecutionError, ShapeError, UnsupportedOp),
 )
+_CAUSE_OF_SYSTEM = re.compile(r"I/O error: (.+) \(os error \d+\)$")
+"""The system's words at the end of an error of safetensors."""
 
 
 def checksum(array: np.ndarray) -> str:
@@ -60,6 +63,11 @@ def path_of(path: object) -> Path:
     if path == "" or "\0" in str(path):
         what = "an empty text" if path == "" else f"{str(path)!r}, and no name of a file has a null character"
         raise ConfigError(f"path: expected the name of a file, got {what}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        what = f"{path!a}, which has characters that this system's names of files cannot have"
+        raise ConfigError(f"path: expected the name of a file, got {what}") from None
     return Path(path)
 
 
@@ -117,7 +125,8 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     except OSError as e:
         raise ProgramError(f"{path}: cannot be written: {e.strerror or e}") from None
     except safetensors.SafetensorError as e:
-        raise ProgramError(f"{path}: cannot be written: {e}") from None
+        cause = _CAUSE_OF_SYSTEM.search(str(e))
+        raise ProgramError(f"{path}: cannot be written: {cause[1] if cause else e}") from None
     finally:
         temporary.unlink(missing_ok=True)
 

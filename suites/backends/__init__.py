@@ -297,7 +297,7 @@ def cannot_run(ref: BackendRef, form: str) -> str | None:
     if form in runs:
         return None
     able = [name for name in BACKENDS if form in load(BackendRef(name)).runs]
-    others = f" as {' and '.join(able)} do" if able else ""
+    others = f" as {', '.join(able)} can" if able else ""
     return f"{ref.name} runs {' and '.join(FORMS[one] for one in runs)}; it cannot read {FORMS[form]}{others}"
 
 

@@ -175,6 +175,7 @@ def _declared(
         UsageError: the backend cannot run a model of the suite.
     """
     if targets.is_model(target):
+        targets.check_form(target, BackendRef.parse(backend), "name another --backend")
         suite = targets.suite_of_model(target, chosen, threads, precision, backends=[backend], baseline=backend)
     else:
         of_model = {"--threads": threads, "--set": chosen, "--precision": precision}

@@ -80,8 +80,8 @@ def command(
 
     Models with real weights read real data (enginebench data fetch says which); others get random inputs.
     """
-    arguments = targets.arguments_of(model, chosen or [])
     _check_model(model)
+    arguments = targets.arguments_of(model, chosen or [])
     subjects = make_subjects(precision, backends, recipe or [])
     if sensitivity is not None:
         _check_unused(
@@ -166,7 +166,7 @@ def _check_model(model: str) -> None:
     spec = models.get(model)
     if spec.form not in Backend.runs:
         raise UsageError(
-            f"model {model}: accuracy needs a PyTorch module; this is one of the {models.FORMS[spec.form]}"
+            f"model {model}: accuracy compares precisions of PyTorch modules; it cannot read {models.FORMS[spec.form]}"
         )
 
 

@@ -44,7 +44,8 @@ def whole_number(option: str, least: int, most: int | None = None, *, help: str)
     def read(text: Any) -> int:
         digits = str(text)  # a default is a number already
         if not re.fullmatch("[0-9]{1,18}", digits) or int(digits) < least or (most is not None and int(digits) > most):
-            raise UsageError(f"{option} {digits!r}: expected a whole number {wanted}")
+            limit = ", with at most 18 digits" if most is None and re.fullmatch("[0-9]{19,}", digits) else ""
+            raise UsageError(f"{option} {digits!r}: expected a whole number {wanted}{limit}")
         return int(digits)
 
     return typer.Option(option, parser=read, metavar="N", help=f"{help} A whole number {wanted}.")

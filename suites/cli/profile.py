@@ -82,6 +82,7 @@ def command(
     fields = targets.config_options(config)
     if device != CPU:
         _check_device(device, is_alone=backends is None and not record)
+    targets.check_form(model, BackendRef(ENGINE, fields), "enginebench run measures it with the backends that can")
     arguments = targets.arguments_of(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
@@ -152,9 +153,6 @@ def _profiled(
 
     found, ref = models.get(model), BackendRef(ENGINE, config)
     registry.check(ref)
-    reason = registry.cannot_run(ref, found.form)
-    if reason is not None:
-        raise UsageError(f"model {model}: {reason}; enginebench run {model} measures it")
     reason = registry.unable(ref, Case(model, {}, threads, precision, device=device)) or checks.cannot_convert(
         found, precision
     )

@@ -201,6 +201,13 @@ def list_options(given: Mapping[str, Any]) -> list[str]:
     return words
 
 
+def check_form(model: str, ref: BackendRef, advice: str) -> None:
+    """UsageError if the backend runs no models of this form, whatever their sizes; `advice` ends the message."""
+    reason = backends.cannot_run(ref, models.get(model).form)
+    if reason is not None:
+        raise UsageError(f"model {model}: {reason}; {advice}")
+
+
 def check_backend(option: str, label: str) -> None:
     """UsageError that begins with the name of the option if `label` is no backend."""
     try:

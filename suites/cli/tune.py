@@ -52,6 +52,7 @@ def command(
     its prompt and with one more token.
     """
     fields = targets.config_options(config, threads="kernels of a GPU have no threads of the CPU")
+    targets.check_form(model, BackendRef(ENGINE, fields), "tune is for PyTorch modules")
     arguments = targets.arguments_of(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
@@ -76,11 +77,7 @@ def _tune(
     """What the programs of the model answer, one or two."""
     found, ref = models.get(model), BackendRef(ENGINE, config)
     registry.check(ref)
-    reason = registry.cannot_run(ref, found.form)
-    if reason is None:
-        reason = registry.unable(ref, Case(model, {}, 1, precision, device=CUDA)) or checks.cannot_convert(
-            found, precision
-        )
+    reason = registry.unable(ref, Case(model, {}, 1, precision, device=CUDA)) or checks.cannot_convert(found, precision)
     if reason is not None:
         raise UsageError(f"model {model}: {reason}")
     place = device.load(CUDA)

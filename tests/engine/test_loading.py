@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 from torch import nn
 
@@ -237,6 +238,23 @@ def test_half_of_a_surrogate_pair_is_refused(compiled, tmp_path, name):
     saved_with(compiled, tmp_path / "p.engine", lambda header: header.update(name=name))
     with pytest.raises(ProgramError, match="no text in UTF-8"):
         engine.load(tmp_path / "p.engine")
+
+
+def test_a_path_that_no_file_can_have_is_refused_by_load_and_save(compiled, tmp_path):
+    path = f"{tmp_path}/p\ud800.engine"
+    for call in (engine.load, compiled.save):
+        with pytest.raises(ConfigError, match=r"path: expected the name of a file, got '.*p\\ud800.engine', which has"):
+            call(path)
+
+
+def test_a_full_disk_is_told_in_the_words_of_the_system(compiled, tmp_path, monkeypatch):
+    def fail(*_arguments):
+        text = "Error while serializing: I/O error: No space left on device (os error 28)"
+        raise safetensors.SafetensorError(text)
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", fail)
+    with pytest.raises(ProgramError, match=r"p.engine: cannot be written: No space left on device$"):
+        compiled.save(tmp_path / "p.engine")
 
 
 def test_a_name_outside_of_ascii_is_kept(compiled, tmp_path):

@@ -79,8 +79,23 @@ class Sine(nn.Module):
         return torch.func.grad(lambda one: one.sin().sum())(x)
 
 
+class Forward(nn.Module):
+    """Derivatives in forward mode under vmap, at which torch fails with an AttributeError of its own."""
+
+    def __init__(self, transform: str) -> None:
+        super().__init__()
+        self.transform = transform
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.transform == "hessian":
+            return torch.func.hessian(lambda one: one.sin().sum())(x)
+        return torch.func.jacfwd(lambda one: one.sin())(x)
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # torch.export asks for it
-@pytest.mark.parametrize("model", [Derivative("grad", "linear"), Derivative("vjp", "softmax"), Sine()])
+@pytest.mark.parametrize(
+    "model", [Derivative("grad", "linear"), Derivative("vjp", "softmax"), Sine(), Forward("jacfwd"), Forward("hessian")]
+)
 def test_compile_refuses_a_gradient_and_names_a_way(model: nn.Module) -> None:
     with pytest.raises(
         EngineError, match=r'it computes derivatives.*torch\.compile\(model, backend="engine"\) can run'
