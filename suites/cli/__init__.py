@@ -89,7 +89,7 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
             raise
         cause = str(error) or "MemoryError"
         print(f"{program}: too little memory to load what the command needs: {cause}", file=sys.stderr)
-        print("`ulimit -v` and `ulimit -d` print the limits of this shell, `free -h` what is free", file=sys.stderr)
+        print("`ulimit -v` prints the limit of this shell; `free -h` prints how much memory is free", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except (OSError, SystemExit) as ended:  # the rest of the answer is still in the buffer, and is written here
         is_suspected = isinstance(ended, OSError) and ended.filename is None

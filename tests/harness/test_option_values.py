@@ -77,7 +77,7 @@ def test_an_empty_value_is_refused_by_the_name_of_its_option(arguments, told, ca
 )
 def test_an_option_that_takes_a_whole_number_says_which(arguments, option, wanted, value, capsys):
     status, out, err = call(capsys, *arguments, option, value)
-    # A number of many digits is at least 1; what is wrong with it is their count.
+    # Such a number is large enough. The message has to name what is wrong with it: it has too many digits.
     limit = ", with at most 18 digits" if len(value) > 18 and "least" in wanted else ""
     assert (status, out, err) == (2, "", f"enginebench: {option} {value!r}: expected a whole number {wanted}{limit}\n")
 

@@ -240,7 +240,7 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "default", "--set", "batch=1"], "--set is for a model"),
         (["run", "default", "--threads", "2"], "--threads is for a model"),
         (["profile", "mine.py:raising"], "raising() raised ValueError: no such weights"),
-        # Whatever its sizes, which nobody is asked for in vain.
+        # No size makes these commands work, so the message must not ask for one.
         (["profile", "mine.onnx"], "enginebench run measures it with the backends that can"),
         (["ablate", "mine.onnx"], "name another --backend"),
         (["run", "mlp", "--config", "fallbak=torch"], "did you mean 'fallback'"),
