@@ -78,7 +78,10 @@ class EngineWarning(UserWarning):
 
 
 class SlowKernelWarning(EngineWarning):
-    """A program spends a part of its arithmetic in reference kernels, which are slow. Issued once per process."""
+    """Reference kernels, which are slow, do a notable part of a program's work. Issued once per process.
+
+    Notable: they compute more than 1% of the FLOPs, or move more than 1% of the bytes.
+    """
 
 
 class SlowPrecisionWarning(EngineWarning):

@@ -36,6 +36,8 @@ MOST = 1 << 48
 """Every size of a call is smaller."""
 UNBOUNDED = 1 << 31
 """Upper bound of a size without another bound: larger sizes do not fit the attributes of every kernel."""
+_MOST_TRIED = 4096
+"""Sizes for which a condition is tried; that takes a few milliseconds."""
 
 
 class Symbol(NamedTuple):
@@ -153,6 +155,46 @@ def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
     return dividend // divisor if operation == "//" else dividend % divisor
 
 
+def _is_true(relation: str, value: int) -> bool:
+    """``value == 0`` or ``value < 0``."""
+    return value == 0 if relation == "==" else value < 0
+
+
+def _symbols_of(terms: Terms) -> set[str]:
+    """The symbols in a formula."""
+    found: set[str] = set()
+    for monomial, _factor in terms:
+        for atom in monomial:
+            found |= {atom} if isinstance(atom, str) else _symbols_of(atom[1]) | _symbols_of(atom[2])
+    return found
+
+
+def _period(terms: Terms) -> tuple[int, int] | None:
+    """(p, s) if the value of a formula of one symbol n grows by s whenever n grows by p; None if that is not known."""
+    total = (1, 0)
+    for monomial, factor in terms:
+        if len(monomial) > 1:
+            return None
+        for atom in monomial:
+            if (own := _period_of_atom(atom)) is None:
+                return None
+            length = math.lcm(total[0], own[0])
+            total = length, total[1] * (length // total[0]) + factor * own[1] * (length // own[0])
+    return total
+
+
+def _period_of_atom(atom: Atom) -> tuple[int, int] | None:
+    """As `_period`. A quotient repeats when its dividend has grown by a multiple of the divisor."""
+    if isinstance(atom, str):
+        return 1, 1
+    operation, dividend, by = atom
+    own, divisor = _period(dividend), number_of(by)
+    if own is None or divisor is None or divisor <= 0:
+        return None
+    times = divisor // math.gcd(own[1], divisor)
+    return own[0] * times, own[1] * times // divisor if operation == "//" else 0
+
+
 def text_of(terms: Terms) -> str:
     """A formula as readable text."""
     parts = []
@@ -232,11 +274,39 @@ class Scope:
         return high < 0 if high < 0 or low >= 0 else None
 
     def assume(self, relation: str, terms: Terms) -> bool:
-        """Whether ``terms == 0`` or ``< 0`` for the example's sizes. Records the answer as a guard."""
-        value = evaluate(terms, self.example)
-        holds = value == 0 if relation == "==" else value < 0
-        self.guards[Guard(relation, terms, holds)] = None
+        """Whether ``terms == 0`` or ``< 0`` for the example's sizes. Records the answer as a guard, unless it is the
+        answer for all sizes.
+        """
+        holds = _is_true(relation, evaluate(terms, self.example))
+        guard = Guard(relation, terms, holds)
+        if not self._is_certain(guard):
+            self.guards[guard] = None
         return holds
+
+    def _is_certain(self, guard: Guard) -> bool:
+        """Whether all sizes satisfy a guard on one symbol, found by trying them; False if that is not known.
+
+        The values of a sum of quotients and remainders by numbers repeat, but for a constant step: ``(n + 1) // 2``
+        grows by 1 whenever n grows by 2. Two periods then tell of all sizes.
+        """
+        names = _symbols_of(guard.terms)
+        if len(names) != 1:
+            return False
+        (name,) = names
+        low, high = self.symbols[name].low, self.symbols[name].high
+        period = _period(guard.terms)
+        tried = range(low, min(high + 1, low + 2 * period[0]) if period else high + 1)
+        if len(tried) > _MOST_TRIED:
+            return False
+        try:
+            values = [evaluate(guard.terms, {name: size}) for size in tried]
+        except ShapeError:  # a division by 0
+            return False
+        if any(_is_true(guard.relation, value) != guard.holds for value in values):
+            return False
+        # Values beyond the two periods go on by the same step. With a step, a sum that is not 0 yet may become 0.
+        step = period[1] if period and tried[-1] < high else 0
+        return step == 0 or (guard.relation == "<" and (step < 0) == guard.holds)
 
     def bounds(self, terms: Terms) -> tuple[float, float]:
         """Lower and upper bound of the value, not always tight. They follow from the bounds of every product, and, if
@@ -320,8 +390,7 @@ class Scope:
             if not low <= values[name] <= high:
                 raise ShapeError(f"{name} = {values[name]}: compiled for {_write_limits(values[name], low, high)}")
         for guard in self.guards:
-            value = evaluate(guard.terms, values)
-            if (value == 0 if guard.relation == "==" else value < 0) != guard.holds:
+            if _is_true(guard.relation, evaluate(guard.terms, values)) != guard.holds:
                 here = ", ".join(f"{n} = {v}" for n, v in values.items())
                 way = "for others, compile another program, whose example has them (0 and 1 as fixed sizes)"
                 raise ShapeError(f"{here}: compiled for sizes with {guard}; {way}")

@@ -57,7 +57,7 @@ ROUNDS = 9
 BEYOND_CACHES = 60e6  # bytes of operands
 PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv", "conv_transpose", "expand_depthwise")
 CHANNELS_LAST = 34  # of the numbers of conv and conv_transpose: EB_INT_CONV_CHANNELS_LAST of csrc/ops.h
-INDEXED = ("embedding", "index_select", "index", "gather")  # by their second operand
+INDEXED = ("embedding", "index_select", "index", "gather", "scatter")  # by their second operand
 POSITIVE = ("log", "pow")  # no result below 0; torch, too, is given what the test program gives itself
 MARKER = "kernels {isa}"
 SUITE = "kernels"
@@ -271,6 +271,7 @@ TORCH: dict[str, Callable[..., Tensor]] = {
     "index": lambda _c, x, ids: x[ids],
     "gather": lambda c, x, ids: x.gather(c.ints[0], ids),
     "index_put": lambda _c, x, values, *ids: x.index_put(ids, values),
+    "scatter": lambda c, x, ids, source: x.scatter(c.ints[0], ids, source),
     "cast": lambda c, x: x.to(getattr(torch, dtypes.DTYPES[c.ints[0]].name)),
 }
 
@@ -316,7 +317,8 @@ def torch_timer(case: Case) -> Callable[[], float]:
         operands[1] = present(operands[1]).contiguous(memory_format=torch.channels_last)
     if case.op in INDEXED:
         data, ids = present(operands[0]), present(operands[1])
-        operands[1] = torch.randint(data.shape[case.ints[0] if case.op in ("index_select", "gather") else 0], ids.shape)
+        axis = case.ints[0] if case.op in ("index_select", "gather", "scatter") else 0
+        operands[1] = torch.randint(data.shape[axis], ids.shape)
     if case.op == "index_put":
         sizes = present(operands[0]).shape
         operands[2:] = [torch.randint(n, present(ids).shape) for n, ids in zip(sizes, operands[2:], strict=False)]

@@ -7,7 +7,8 @@ chooses the tokens.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -79,6 +80,26 @@ class Cache(State):
             self.check_free("reset")
             super().reset()
             self._lengths[:] = 0
+
+
+class Stream(Iterator[Any]):
+    """The tokens of a text, step by step. `Decoder.stream` creates it.
+
+    Several threads may use it: one waits while another one's token is computed. Python's generators refuse that.
+    """
+
+    def __init__(self, tokens: Generator[Any]) -> None:
+        self._tokens = tokens
+        self._lock = threading.RLock()  # not Lock: a handler of a signal may close what its own thread is in
+
+    def __next__(self) -> Any:
+        with self._lock:
+            return next(self._tokens)
+
+    def close(self) -> None:
+        """End the stream and release its state. A token that another thread computes is completed first."""
+        with self._lock:
+            self._tokens.close()
 
 
 class Decoder:
@@ -189,6 +210,7 @@ class Decoder:
     def _run_prefill(self, ids: Any, lengths: np.ndarray, state: Cache) -> Any:
         """The logits after prompts whose shapes have been checked. The caller holds the lock of the state."""
         entry = self._decode if ids.shape[1] == 1 else self._prefill
+        ids = _without_padding(ids, lengths)
         logits = entry(ids, *_like(ids, np.zeros(self.batch, np.int64), lengths), state=state)
         state.set_lengths(lengths)
         return logits
@@ -283,13 +305,13 @@ class Decoder:
         top_p: float | None = None,
         seed: int | None = None,
         state: Cache | None = None,
-    ) -> Iterator[Any]:
+    ) -> Stream:
         """Yield the tokens that `generate` returns, step by step.
 
         The model runs when the next token is asked for. From the first token until the loop over it ends, the stream
         reserves its state: other calls with this state raise an ExecutionError. Ending the loop early releases the
         state, and so does `close()` if you keep the stream in a variable. With a state of its own a stream does not
-        affect other calls. Any thread may ask for the next token.
+        affect other calls. Several threads may ask for tokens: each token goes to one of them.
 
         Args:
             ids: int64 [batch, length], the prompts, which are copied.
@@ -314,9 +336,9 @@ class Decoder:
         options = self._options(max_new_tokens, eos_token_id, stop, temperature, top_k, top_p, seed)
         counts = self._check_prompts(ids, lengths, options)
         prompts = ids.copy() if isinstance(ids, np.ndarray) else ids.clone()  # the caller may change ids meanwhile
-        return self._stream(prompts, counts, options, self._cache(state))
+        return Stream(self._stream(prompts, counts, options, self._cache(state)))
 
-    def _stream(self, ids: Any, lengths: np.ndarray, options: Options, state: Cache) -> Iterator[Any]:
+    def _stream(self, ids: Any, lengths: np.ndarray, options: Options, state: Cache) -> Generator[Any]:
         """The tokens of a stream whose arguments have been checked. The lock is held only while the model runs, since
         the thread that asks for the next token may be another one.
         """
@@ -476,6 +498,16 @@ def _to_array(logits: Any) -> np.ndarray:
     if str(logits.dtype).endswith("bfloat16"):
         logits = logits.astype(np.float32) if isinstance(logits, np.ndarray) else logits.float()
     return np.asarray(logits)
+
+
+def _without_padding(ids: Any, lengths: np.ndarray) -> Any:
+    """`ids` with 0, which every vocabulary has, behind the end of each text: what stands there need not be an id."""
+    is_behind = np.arange(ids.shape[1]) >= lengths[:, None]
+    if not is_behind.any():
+        return ids
+    if isinstance(ids, np.ndarray):
+        return np.where(is_behind, 0, ids)
+    return ids.masked_fill(_like(ids, is_behind)[0], 0)
 
 
 def _like(ids: Any, *arrays: np.ndarray) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -75,6 +76,7 @@ class Report:
         emulated_launches: launches with products in a type that this machine has no instructions for.
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
+        reference_bytes: the part of `bytes` that they move.
         reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
             core. Measured when the report is made; None without `reference_launches`, or if the target has no such
             kernels. The text has it only if the program runs this kernel, with any element types.
@@ -113,6 +115,7 @@ class Report:
     emulated_launches: int
     reference_launches: int
     reference_flops: int
+    reference_bytes: int
     reference_slowdown: float | None
     export_seconds: float | None
     compile_seconds: float
@@ -195,6 +198,7 @@ class Counts:
     emulated_launches: int = 0
     reference_launches: int = 0
     reference_flops: int = 0
+    reference_bytes: int = 0
     packing_seconds: float = 0.0
     passes: tuple[tuple[str, int], ...] = ()
     kernels: tuple[tuple[str, int], ...] = ()
@@ -210,8 +214,11 @@ class Counts:
         )
 
     def describe_reference_launches(self) -> str:
-        """How many launches use reference kernels: the beginning of a sentence."""
-        share = f" ({self.reference_flops / self.flops:.0%} of the FLOPs)" if self.flops else ""
+        """How many launches use reference kernels, with the larger of their shares: the beginning of a sentence."""
+        shares = [(self.reference_flops, self.flops, "FLOPs"), (self.reference_bytes, self.bytes, "bytes")]
+        known = [(part / whole, unit) for part, whole, unit in shares if whole]
+        largest, unit = max(known, key=itemgetter(0), default=(0.0, ""))  # the first of equal ones
+        share = f" ({largest:.0%} of the {unit})" if known else ""
         using = _with_verb(self.reference_launches, self.launches, share, "uses", "use")
         return f"{using} reference kernels, which are slow"
 

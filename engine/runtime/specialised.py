@@ -123,6 +123,7 @@ class Specialised:
             emulated_launches=sum(map(self._is_emulated, artifact.instructions)),
             reference_launches=len(summary.reference),
             reference_flops=sum(work[number][0] for number in summary.reference if number is not None),
+            reference_bytes=sum(work[number][1] for number in summary.reference if number is not None),
             kernels=tuple(Counter(summary.kernels).most_common()),
             reference_operations=tuple(Counter(map(self._describe_operation, summary.reference)).most_common()),
         )

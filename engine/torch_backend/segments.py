@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import statistics
 import time
 from collections import Counter
@@ -25,7 +26,7 @@ from torch.fx import GraphModule, Node
 
 from engine import passes, targets
 from engine.config import Config
-from engine.errors import UnsupportedByTarget
+from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
 from engine.exporter import traced
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.traced import Numbers, Traced, Weights
@@ -50,7 +51,7 @@ from engine.runtime.report import (
 )
 from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
 from engine.targets.base import Device, Roofs, Target
-from engine.torch_backend.failures import name_failures
+from engine.torch_backend.failures import explain_failure, name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
@@ -364,13 +365,34 @@ class Segmented:
 
     def step(self, part: Part, values: list[Any]) -> None:
         """Run one segment over the slots."""
-        results = part.call(*self._read(part, values))
+        read = self._read(part, values)
+        try:
+            results = part.call(*read)
+        except ShapeError as error:
+            raise self._find_false_call(part, read) or error from None
         for slot, value in zip(part.writes, results, strict=True):
             values[slot] = value
         for slot, strides in part.strides.items():
             values[slot] = ensure_strides(values[slot], strides)
         for slot in part.drops:
             values[slot] = None
+
+    def _find_false_call(self, part: Part, read: Sequence[Any]) -> ExecutionError | None:
+        """The error of a call of torch whose result, which `part` reads, is not of the type that was found for it when
+        the model was compiled; None if there is none. What a custom op says of its results is not checked earlier.
+        """
+        if part.program is None:
+            return None
+        program = part.program.artifact
+        nodes = {slot: node for node, slot in self._slots.items()}
+        for slot, value, wanted in zip(part.reads, read, program.call_inputs, strict=True):
+            node, expected = nodes[slot], program.types[wanted]
+            got = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+            if node.op == "call_function" and got != f"{expected.dtype}{list(expected.shape)}":
+                call = node.all_input_nodes[0] if node.target is operator.getitem else node
+                told = f"it returned {got}, and its fake implementation (register_fake) says {expected}"
+                return explain_failure(TypeError(told), call)
+        return None
 
 
 def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...]]:

@@ -466,6 +466,17 @@ def test_threads_that_stream_with_states_of_their_own_get_their_own_texts(decode
         assert list(pool.map(stream, [*range(4)] * 5)) == expected * 5
 
 
+def test_threads_that_read_one_stream_share_its_tokens(decoder):
+    """Python refuses that of a generator: "generator already executing"."""
+    expected = continue_texts(20)
+    stream = decoder.stream(PROMPTS, 20, LENGTHS)
+    with ThreadPoolExecutor(4) as pool:
+        parts = [pool.submit(lambda: [step.tolist() for step in stream]) for _ in range(4)]
+        tokens = [step for part in parts for step in part.result(timeout=60)]
+    assert sorted(tokens) == sorted([tokens[step] for tokens in expected] for step in range(20))
+    assert iter(stream) is stream
+
+
 def test_a_stream_that_fails_releases_its_state(decoder):
     stream = decoder.stream(PROMPTS + 10**6, 4)
     with pytest.raises(ExecutionError):

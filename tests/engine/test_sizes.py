@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 
@@ -193,3 +194,53 @@ def test_sums_that_cancel_are_numbers():
     assert type((s + 5) - s) is int
     with found.deciding():
         assert abs(s - 200) == 193
+
+
+def test_a_condition_that_all_sizes_meet_is_no_guard():
+    """Found by trying sizes: bounds of the two quotients alone leave open whether they differ."""
+    for low, high in ((3, 16), (3, sizes.UNBOUNDED)):
+        found = scope(s=(low, high, 4))
+        s = size(found, "s")
+        with found.deciding():
+            assert -(-s // 2) == (s + 1) // 2
+            assert s % 6 // 3 != s % 3 + 4
+            assert (s // 4) * 4 + s % 4 - s < 1
+            assert s - s // 2 >= (s + 1) // 2
+            assert s * 3 // 2 < s * 2
+        assert not found.guards
+        found = scope(s=(low, high, 4))
+        with found.deciding():
+            assert size(found, "s") // 3 != 5
+            assert size(found, "s") * 2 // 3 < 10
+        assert [str(guard) for guard in found.guards] == ["(s // 3) - 5 != 0", "(2*s // 3) - 10 < 0"]
+
+
+def test_a_step_between_periods_is_followed_to_the_end():
+    """The first sizes do not meet these guards, however many are tried before them."""
+    found = scope(s=(2, sizes.UNBOUNDED, 4))
+    s = size(found, "s")
+    with found.deciding():
+        assert s % 2 + s // 2 != 10**6
+        assert s // 2 - s // 3 < 10**6
+        assert s // 5000 != 9
+    assert len(found.guards) == 3
+
+
+@given(draw_arithmetic(), st.integers(0, 9), st.integers(0, 40), st.sampled_from(["==", "<"]))
+def test_only_what_holds_for_all_sizes_is_left_unguarded(run, low, more, relation):
+    found = scope(s=(low, low + more, low + more // 2))
+    s = size(found, "s")
+    try:
+        with found.deciding():
+            value = run(s, 3)
+            before = len(found.guards)
+            answer = value == 4 if relation == "==" else value < 4
+    except (ShapeError, ZeroDivisionError):
+        return
+    if before or found.guards:
+        return
+    values = []
+    for n in range(low, low + more + 1):
+        with contextlib.suppress(ZeroDivisionError):  # s // s is taken for 1 at once
+            values.append(run(n, 3))
+    assert {n == 4 if relation == "==" else n < 4 for n in values} <= {answer}

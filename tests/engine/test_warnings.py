@@ -61,6 +61,31 @@ def test_slow_kernels_of_a_program_with_fallback_are_counted_as_a_whole(issued):
     assert str(one.message).startswith("Spectrum: 2 of 4 launches (100% of the FLOPs) use reference kernels")
 
 
+def test_reference_kernels_that_only_move_data_count_by_their_bytes(issued):
+    class Reversed(nn.Module):
+        def forward(self, x):
+            return x.double().flip(-1)
+
+    program = engine.compile(Reversed().eval(), (X,))
+    (one,) = slow(issued)
+    report = program.report()
+    assert (report.flops, report.reference_flops, report.reference_bytes) == (0, 0, X.nbytes * 3)
+    assert report.bytes == X.nbytes * 3 + X.nbytes * 4 + 8 * 8, "and the positions of the columns"
+    assert str(one.message).startswith("Reversed: 1 of 2 launches (40% of the bytes) uses reference kernels")
+
+
+def test_a_cache_that_scatter_writes_needs_no_reference_kernel(issued):
+    class Keeps(nn.Module):
+        def forward(self, cache, position, row):
+            return cache.scatter(1, position[:, None, None].expand(-1, 1, 8), row)
+
+    inputs = (torch.randn(2, 16, 8), torch.tensor([3, 0]), torch.randn(2, 1, 8))
+    program = engine.compile(Keeps().eval(), inputs)
+    assert torch.equal(program(*inputs), Keeps()(*inputs))
+    assert not slow(issued)
+    assert program.report().reference_launches == 0
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor"])
 def test_nothing_is_said_of_linear_layers_with_weights_that_fast_kernels_read(issued, precision):
     program = engine.compile(MLP, (X,), engine.Config(precision=precision))

@@ -114,6 +114,7 @@ static const struct {
     {"index", cases_index},
     {"gather", cases_gather},
     {"index_put", cases_index_put},
+    {"scatter", cases_scatter},
     {"selective_scan", cases_selective_scan},
 };
 

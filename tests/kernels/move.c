@@ -186,6 +186,26 @@ static void add_index_put(case_visitor *v, eb_dtype dtype, int axes, layout how,
     visit_case(v, &c);
 }
 
+/* Positions in the order of the axis, each of them once or several times. */
+static void add_scatter(case_visitor *v, eb_dtype dtype, int axis, layout how, int expanded, int in_place, int64_t wrong) {
+    test_case c;
+    case_begin(&c, "scatter", 0, "dtype=%d axis=%d layout=%d expanded=%d wrong=%ld", (int)dtype, axis, (int)how, expanded,
+               (long)wrong);
+    int64_t shape[] = {5, 7, 33};
+    case_input(&c, dtype, how, 50, 3, shape);
+    /* Only an index as large as x behind the axis makes rows. */
+    eb_tensor *index = case_input(&c, expanded == 2 ? EB_I32 : EB_I64, how, (double)shape[axis],
+                                  SHAPE(axis == 0 ? 8 : 4, axis == 1 ? 9 : expanded ? 7 : 6, expanded ? 33 : 31));
+    for (int a = axis + 1; expanded && a < 3; a++) index->stride[a] = 0;
+    if (wrong) case_edit(&c, spoil_index, 1, wrong);
+    case_input(&c, dtype, how, 50, SHAPE(axis == 0 ? 9 : 5, axis == 1 ? 9 : 7, 34 - (expanded > 0)));
+    case_output(&c, dtype, DENSE, 3, shape);
+    c.node.n_ints = 2;
+    c.ints[EB_INT_SCATTER_AXIS] = axis, c.ints[EB_INT_SCATTER_REDUCE] = EB_SCATTER_REDUCE_NONE;
+    if (in_place) c.in_place = 0;
+    visit_case(v, &c);
+}
+
 static const eb_dtype index_dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_U8};
 static const eb_dtype copy_dtypes[] = {EB_F32, EB_F64, EB_BF16, EB_I64, EB_U8, EB_BOOL};
 enum { INDEX_DTYPES = 4, COPY_DTYPES = 6 };
@@ -352,4 +372,33 @@ void cases_index_put(case_visitor *v) {
     add_index_put(v, EB_F32, 1, DENSE, 13, 0, 4);
     add_index_put(v, EB_F32, 3, DENSE, 13, 0, -5);
     time_index_put(v);
+}
+
+/* A row of each of 12 heads put into a copy of a cache, all of its elements at one position or each at its own. */
+static void time_scatter(case_visitor *v, int expanded) {
+    test_case c;
+    case_begin(&c, v->op, 0, "into a cache, expanded=%d", expanded);
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1024, 64));
+    eb_tensor *index = case_input(&c, EB_I64, DENSE, 1024, SHAPE(12, 1, 64));
+    if (expanded) index->stride[2] = 0;
+    case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1, 64));
+    case_output(&c, EB_F32, DENSE, SHAPE(12, 1024, 64));
+    c.node.n_ints = 2;
+    c.ints[EB_INT_SCATTER_AXIS] = 1, c.ints[EB_INT_SCATTER_REDUCE] = EB_SCATTER_REDUCE_NONE;
+    case_timed(&c, 0, expanded ? "rows into 12 x 1024 x 64" : "elements into 12 x 1024 x 64");
+    visit_case(v, &c);
+}
+
+void cases_scatter(case_visitor *v) {
+    for (int d = 0; d < INDEX_DTYPES; d++)
+        for (int axis = 0; axis < 3; axis++)
+            for (int expanded = 0; expanded < 3; expanded++) {
+                add_scatter(v, index_dtypes[d], axis, DENSE, expanded, 0, 0);
+                add_scatter(v, index_dtypes[d], axis, DENSE, expanded, 1, 0);
+                add_scatter(v, index_dtypes[d], axis, SCATTERED, expanded, 0, 0);
+            }
+    for (int axis = 0; axis < 3; axis++)
+        for (int64_t wrong = -1; wrong <= 40; wrong += 41) add_scatter(v, EB_F32, axis, DENSE, axis % 2, 0, wrong);
+    time_scatter(v, 0);
+    time_scatter(v, 1);
 }

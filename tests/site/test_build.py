@@ -190,6 +190,17 @@ def test_a_case_is_shown_from_the_newest_run_of_those_with_the_most_competitors(
     assert places["other-4c"].run.name.startswith("20261120")
 
 
+def test_a_run_that_stopped_before_its_first_row_is_unfinished_on_the_page_of_machines(tmp_path):
+    write_run(tmp_path, "20261121T120604Z")
+    plan = {"cases": {records.CASE: ["engine", "eager"]}}
+    with store.Writer(tmp_path / "runs" / "cpu-2c" / "20261122T120000Z_abc_tiny.jsonl") as writer:
+        writer.append(records.environment(plan=plan))
+    build.build_site(collect(tmp_path), tmp_path / "site")
+    rows = {row["run"]: row for row in read_data(tmp_path / "site" / "machines.html")["runs"]}
+    assert rows["20261122T120000Z_abc_tiny"]["unfinished"] == "0 of 2 rows"
+    assert rows["20261121T120604Z_abc_tiny"]["unfinished"] == ""
+
+
 def test_superseded_rows_say_why(tmp_path):
     write_run(tmp_path, "20261121T120604Z")
     (tmp_path / "superseded.toml").write_text(

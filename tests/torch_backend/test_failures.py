@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,26 @@ def test_an_error_of_the_users_operator_keeps_its_text_and_its_cause():
     with pytest.raises(engine.ExecutionError, match=r"^tests_of_failures\.picky\.default at .*: too much$") as caught:
         program(torch.ones(3))
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_an_operator_that_returns_another_type_than_its_fake_says_is_at_fault_and_not_the_input():
+    @torch.library.custom_op("tests_of_failures::wider", mutates_args=())
+    def wider(x: torch.Tensor) -> torch.Tensor:
+        return x.double() if x.sum() > 0 else x[1:].clone() if x.sum() < 0 else x.clone()
+
+    @wider.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    class Wider(nn.Module):
+        def forward(self, x):
+            return wider(x * 2) + 1
+
+    program = engine.compile(Wider().eval(), (torch.zeros(3),), engine.Config(fallback="torch"))
+    assert program(torch.zeros(3)).tolist() == [1, 1, 1]
+    for x, returned in ((torch.ones(3), "float64[3]"), (-torch.ones(3), "float32[2]")):
+        told = f"it returned {returned}, and its fake implementation (register_fake) says float32[3]"
+        with pytest.raises(engine.ExecutionError, match=rf"wider\.default at .*: {re.escape(told)}$"):
+            program(x)
+    with pytest.raises(engine.ShapeError, match=r"^input 'x': expected float32\[3\] on cpu, got float32\[4\]"):
+        program(torch.ones(4))
