@@ -412,7 +412,8 @@ class Decoder:
         if state is None:
             return self._state
         if not isinstance(state, Cache) or state.artifact is not self._artifacts["prefill"]:
-            got = "one of another decoder" if isinstance(state, Cache) else repr(state)
+            kinds = {Cache: "one of another decoder", State: "one of a program"}
+            got = kinds.get(type(state), type(state).__name__)
             raise ShapeError(f"state: expected one of decoder.new_state(), for {self.batch} texts, got {got}")
         return state
 
@@ -458,7 +459,10 @@ class Decoder:
         return Reports(zip(ENTRIES, (self._prefill.report(), self._decode.report()), strict=True))
 
     def entry(self, name: str) -> Program:
-        """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for other names."""
+        """The program of an entry point, ``prefill`` or ``decode``, to profile or trace; KeyError for other names.
+
+        Its calls take what the module's forward takes, and ``state=decoder.new_state()``.
+        """
         return {"prefill": self._prefill, "decode": self._decode}[name]
 
     def tune(self, ids: Any, *, rounds: int = 9, folder: str | Path | None = None) -> tuple[Tuning, Tuning]:

@@ -362,6 +362,7 @@ def _show_ablation(
     elif as_markdown:
         print(text)
     else:
+        print(f"run {run.name}\n")
         _print_missing_rows(run)
         ablation_terminal.print_ablation(
             console(), records, run.environment, run.started, samples, with_details=with_details

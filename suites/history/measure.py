@@ -64,7 +64,11 @@ def measure(request: Request, results: Path, reporter: Reporter, *, resume: bool
         UsageError: no engine could be built; nothing to resume.
         runner.Interrupted: on Ctrl-C; everything timed so far is stored.
     """
-    engines, failed = build_engines(request.repository, request.commits, reporter)
+    try:
+        engines, failed = build_engines(request.repository, request.commits, reporter)
+    except KeyboardInterrupt:
+        reporter.say("engines that are built are kept, and the same command uses them (`--clear` removes them)")
+        raise runner.Interrupted(None) from None
     if not engines:
         reason = _shorten(failed[request.commits[-1].name])
         raise UsageError(f"no engine of {len(request.commits)} commits could be built; the newest: {reason}")

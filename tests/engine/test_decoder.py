@@ -183,8 +183,10 @@ def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
 
 
 def test_a_state_that_is_no_cache_is_refused(decoder):
-    with pytest.raises(ShapeError, match=r"state: expected one of decoder.new_state\(\), for 1 texts"):
-        decoder.prefill(some_ids(1, 3), state=decoder.entry("prefill").new_state())
+    told = r"^state: expected one of decoder\.new_state\(\), for 1 texts, got "
+    for state, got in ((decoder.entry("prefill").new_state(), "one of a program$"), ({}, "dict$")):
+        with pytest.raises(ShapeError, match=told + got):
+            decoder.prefill(some_ids(1, 3), state=state)
     with pytest.raises(ConfigError, match="max_new_tokens: expected a whole number from 1 on, got 0"):
         decoder.generate(some_ids(1, 3), 0)
 

@@ -424,6 +424,7 @@ def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):
     note = "Reference kernels, which are slow, run 1 of 4 launches of planted_switches.py:Planted["
     assert note in text
     printed = enginebench("show", name, *outcome[1])
+    assert printed.startswith(f"run {name}\n")
     assert "taken apart" in printed
     assert "Reference kernels, which are slow" in printed
     shown = json.loads(enginebench("show", name, *outcome[1], "--json"))

@@ -259,6 +259,20 @@ def test_a_history_checks_its_options_before_it_builds_or_lists(toy, tmp_path, c
     assert told in err
 
 
+def test_an_interrupted_build_says_what_is_kept(toy, tmp_path, monkeypatch, capsys):
+    def interrupt(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(revisions, "prepare", interrupt)
+    folder, names = toy
+    with pytest.raises(SystemExit) as stop:
+        main(["history", "--repository", str(folder), "--since", names["slower"], "--results", str(tmp_path)])
+    _, err = capsys.readouterr()
+    assert stop.value.code == 130
+    assert "engines that are built are kept, and the same command uses them" in err
+    assert err.splitlines()[-1] == "interrupted; nothing was stored"
+
+
 def test_a_revision_is_a_backend(toy, cache, monkeypatch):
     folder, names = toy
     monkeypatch.setattr("suites.harness.record.machine.checkout", lambda: folder)

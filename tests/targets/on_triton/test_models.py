@@ -105,7 +105,7 @@ def test_a_program_with_dynamic_sizes_and_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("family", "settings", "new_tokens"),
-    [("qwen3", qwen3.TINY, 3), ("gpt2", gpt2.TINY | {"n_layer": 1}, 2)],
+    [("qwen3", qwen3.TINY | {"num_hidden_layers": 1}, 3), ("gpt2", gpt2.TINY | {"n_layer": 1}, 2)],
     ids=["qwen3", "gpt2"],
 )
 def test_a_decoder_generates_the_tokens_of_the_cpu_target(
