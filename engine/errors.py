@@ -80,7 +80,8 @@ class EngineWarning(UserWarning):
 class SlowKernelWarning(EngineWarning):
     """Reference kernels, which are slow, do a notable part of a program's work. Issued once per process.
 
-    Notable: they compute more than 1% of the FLOPs, or move more than 1% of the bytes.
+    A part is notable if it is more than 1% of the FLOPs or of the bytes. There is no warning if `Config.variant` asks
+    for reference kernels.
     """
 
 

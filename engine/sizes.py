@@ -1,12 +1,13 @@
 """Sizes that depend on the sizes of a call: formulas over symbols, and guards on them.
 
 In shapes and attributes, a `Size` takes the place of an int. Adding, multiplying and dividing gives another formula. If
-a comparison has the same answer for all allowed sizes, it has that answer, and no side effect. The other comparisons
-depend on the sizes of a call, and there are two cases:
+the bounds of the sizes decide a comparison, it has that answer, and no side effect. For other comparisons there are two
+cases:
 
 - Inside of ``with scope.deciding():``, which the exporter and the passes open around all of their work, the answer is
-  that for the example's sizes, and the scope records it as a guard, which the sizes of every call must satisfy. Code
-  that needs a number (a range, an index, a float) gets the example's number, with the guard that the size equals it.
+  that for the example's sizes, and the scope records it as a guard, which the sizes of every call must satisfy. If it
+  finds, by trying sizes, that all do, it records no guard: ``(n + 1) // 2 == -(-n // 2)``. Code that needs a number (a
+  range, an index, a float) gets the example's number, with the guard that the size equals it.
 - Elsewhere (a cache, a set, a file that is read, a report) the comparison is an `UndecidedSizeError`, and no guard is
   recorded.
 
@@ -37,7 +38,7 @@ MOST = 1 << 48
 UNBOUNDED = 1 << 31
 """Upper bound of a size without another bound: larger sizes do not fit the attributes of every kernel."""
 _MOST_TRIED = 4096
-"""Sizes for which a condition is tried; that takes a few milliseconds."""
+"""The most sizes for which a condition is tried."""
 
 
 class Symbol(NamedTuple):
@@ -54,6 +55,11 @@ class Guard(NamedTuple):
     relation: str
     terms: Terms
     holds: bool
+
+    def is_met(self, values: Mapping[str, int]) -> bool:
+        """Whether these sizes satisfy the guard."""
+        value = evaluate(self.terms, values)
+        return (value == 0 if self.relation == "==" else value < 0) == self.holds
 
     def __str__(self) -> str:
         text = text_of(self.terms)
@@ -155,44 +161,46 @@ def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
     return dividend // divisor if operation == "//" else dividend % divisor
 
 
-def _is_true(relation: str, value: int) -> bool:
-    """``value == 0`` or ``value < 0``."""
-    return value == 0 if relation == "==" else value < 0
-
-
-def _symbols_of(terms: Terms) -> set[str]:
+def symbols_of(terms: Terms) -> set[str]:
     """The symbols in a formula."""
     found: set[str] = set()
     for monomial, _factor in terms:
         for atom in monomial:
-            found |= {atom} if isinstance(atom, str) else _symbols_of(atom[1]) | _symbols_of(atom[2])
+            found |= {atom} if isinstance(atom, str) else symbols_of(atom[1]) | symbols_of(atom[2])
     return found
 
 
-def _period(terms: Terms) -> tuple[int, int] | None:
-    """(p, s) if the value of a formula of one symbol n grows by s whenever n grows by p; None if that is not known."""
-    total = (1, 0)
+class _Period(NamedTuple):
+    """The value of a formula of one symbol grows by `step` whenever the symbol grows by `length`."""
+
+    length: int
+    step: int
+
+
+def _period_of(terms: Terms) -> _Period | None:
+    """The period of a formula of one symbol; None if it has none or none is known."""
+    length, step = 1, 0
     for monomial, factor in terms:
         if len(monomial) > 1:
             return None
-        for atom in monomial:
-            if (own := _period_of_atom(atom)) is None:
-                return None
-            length = math.lcm(total[0], own[0])
-            total = length, total[1] * (length // total[0]) + factor * own[1] * (length // own[0])
-    return total
+        own = _period_of_atom(monomial[0]) if monomial else _Period(1, 0)
+        if own is None:
+            return None
+        common = math.lcm(length, own.length)
+        length, step = common, step * (common // length) + factor * own.step * (common // own.length)
+    return _Period(length, step)
 
 
-def _period_of_atom(atom: Atom) -> tuple[int, int] | None:
-    """As `_period`. A quotient repeats when its dividend has grown by a multiple of the divisor."""
+def _period_of_atom(atom: Atom) -> _Period | None:
+    """As `_period_of`. A dividend that grows by a multiple of the divisor adds a fixed number to the quotient."""
     if isinstance(atom, str):
-        return 1, 1
+        return _Period(1, 1)
     operation, dividend, by = atom
-    own, divisor = _period(dividend), number_of(by)
+    own, divisor = _period_of(dividend), number_of(by)
     if own is None or divisor is None or divisor <= 0:
         return None
-    times = divisor // math.gcd(own[1], divisor)
-    return own[0] * times, own[1] * times // divisor if operation == "//" else 0
+    times = divisor // math.gcd(own.step, divisor)
+    return _Period(own.length * times, own.step * times // divisor if operation == "//" else 0)
 
 
 def text_of(terms: Terms) -> str:
@@ -241,7 +249,7 @@ class Scope:
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """A block in which comparisons that ranges do not decide are answered for the example and recorded as guards.
+        """A block in which comparisons that ranges do not decide are answered by `assume`.
 
         Only one thread at a time may use it. Blocks may be nested.
         """
@@ -274,38 +282,34 @@ class Scope:
         return high < 0 if high < 0 or low >= 0 else None
 
     def assume(self, relation: str, terms: Terms) -> bool:
-        """Whether ``terms == 0`` or ``< 0`` for the example's sizes. Records the answer as a guard, unless it is the
-        answer for all sizes.
-        """
-        holds = _is_true(relation, evaluate(terms, self.example))
+        """Whether ``terms == 0`` or ``< 0`` in the example. Records a guard, unless all sizes are known to meet it."""
+        holds = Guard(relation, terms, holds=True).is_met(self.example)
         guard = Guard(relation, terms, holds)
-        if not self._is_certain(guard):
+        if guard not in self.guards and not self._is_certain(guard):
             self.guards[guard] = None
         return holds
 
     def _is_certain(self, guard: Guard) -> bool:
-        """Whether all sizes satisfy a guard on one symbol, found by trying them; False if that is not known.
+        """Whether all sizes meet a guard on one symbol, found by trying them; False if that is not known.
 
-        The values of a sum of quotients and remainders by numbers repeat, but for a constant step: ``(n + 1) // 2``
-        grows by 1 whenever n grows by 2. Two periods then tell of all sizes.
+        ``(n + 1) // 2`` grows by 1 whenever n grows by 2: the sizes of one period decide, with the step to the next.
         """
-        names = _symbols_of(guard.terms)
+        names = symbols_of(guard.terms)
         if len(names) != 1:
             return False
         (name,) = names
         low, high = self.symbols[name].low, self.symbols[name].high
-        period = _period(guard.terms)
-        tried = range(low, min(high + 1, low + 2 * period[0]) if period else high + 1)
+        period = _period_of(guard.terms)
+        tried = range(low, min(high + 1, low + period.length) if period else high + 1)
         if len(tried) > _MOST_TRIED:
             return False
         try:
-            values = [evaluate(guard.terms, {name: size}) for size in tried]
+            if not all(guard.is_met({name: size}) for size in tried):
+                return False
         except ShapeError:  # a division by 0
             return False
-        if any(_is_true(guard.relation, value) != guard.holds for value in values):
-            return False
-        # Values beyond the two periods go on by the same step. With a step, a sum that is not 0 yet may become 0.
-        step = period[1] if period and tried[-1] < high else 0
+        step = period.step if period and tried[-1] < high else 0
+        # Values below 0 stay there if they fall, others if they grow. One that changes may become 0.
         return step == 0 or (guard.relation == "<" and (step < 0) == guard.holds)
 
     def bounds(self, terms: Terms) -> tuple[float, float]:
@@ -390,7 +394,7 @@ class Scope:
             if not low <= values[name] <= high:
                 raise ShapeError(f"{name} = {values[name]}: compiled for {_write_limits(values[name], low, high)}")
         for guard in self.guards:
-            if _is_true(guard.relation, evaluate(guard.terms, values)) != guard.holds:
+            if not guard.is_met(values):
                 here = ", ".join(f"{n} = {v}" for n, v in values.items())
                 way = "for others, compile another program, whose example has them (0 and 1 as fixed sizes)"
                 raise ShapeError(f"{here}: compiled for sizes with {guard}; {way}")

@@ -83,14 +83,15 @@ class Cache(State):
 
 
 class Stream(Iterator[Any]):
-    """The tokens of a text, step by step. `Decoder.stream` creates it.
+    """The new tokens of a batch of texts, step by step. `Decoder.stream` creates it.
 
-    Several threads may use it: one waits while another one's token is computed. Python's generators refuse that.
+    Several threads may use it: one waits while the token of another is computed. A Python generator would raise
+    ValueError.
     """
 
     def __init__(self, tokens: Generator[Any]) -> None:
         self._tokens = tokens
-        self._lock = threading.RLock()  # not Lock: a handler of a signal may close what its own thread is in
+        self._lock = threading.RLock()  # with a Lock, a signal handler that calls close() might wait for its own thread
 
     def __next__(self) -> Any:
         with self._lock:
@@ -339,8 +340,9 @@ class Decoder:
         return Stream(self._stream(prompts, counts, options, self._cache(state)))
 
     def _stream(self, ids: Any, lengths: np.ndarray, options: Options, state: Cache) -> Generator[Any]:
-        """The tokens of a stream whose arguments have been checked. The lock is held only while the model runs, since
-        the thread that asks for the next token may be another one.
+        """The tokens of a stream whose arguments have been checked.
+
+        The lock of the state is held only while the model runs: another thread may ask for the next token.
         """
         state.begin_stream()
         try:
@@ -412,8 +414,8 @@ class Decoder:
         if state is None:
             return self._state
         if not isinstance(state, Cache) or state.artifact is not self._artifacts["prefill"]:
-            kinds = {Cache: "one of another decoder", State: "one of a program"}
-            got = kinds.get(type(state), type(state).__name__)
+            of = "another decoder" if isinstance(state, Cache) else "a program"
+            got = f"a state of {of}" if isinstance(state, State) else type(state).__name__
             raise ShapeError(f"state: expected one of decoder.new_state(), for {self.batch} texts, got {got}")
         return state
 
@@ -505,7 +507,7 @@ def _to_array(logits: Any) -> np.ndarray:
 
 
 def _without_padding(ids: Any, lengths: np.ndarray) -> Any:
-    """`ids` with 0, which every vocabulary has, behind the end of each text: what stands there need not be an id."""
+    """`ids` with 0 in place of padding, which need not be an id. Every vocabulary has the id 0."""
     is_behind = np.arange(ids.shape[1]) >= lengths[:, None]
     if not is_behind.any():
         return ids

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.sizes import UNBOUNDED, Guard, Scope, Terms, evaluate
+from engine.sizes import UNBOUNDED, Guard, Scope, symbols_of
 
 
 def describe_restrictions(scope: Scope) -> list[str]:
     """For each size with guards a text such as ``B from 2 to 8 (guard B - 1 != 0)``; [] without guards."""
     by_symbols: dict[tuple[str, ...], list[Guard]] = {}
     for guard in scope.guards:
-        named = _symbols(guard.terms)
+        named = symbols_of(guard.terms)
         names = tuple(name for name in scope.symbols if name in named)
         by_symbols.setdefault(names, []).append(guard)
     return [_describe(scope, names, guards) for names, guards in by_symbols.items()]
-
-
-def _symbols(terms: Terms) -> set[str]:
-    """The symbols in a formula."""
-    found = set[str]()
-    for monomial, _factor in terms:
-        for atom in monomial:
-            found |= {atom} if isinstance(atom, str) else _symbols(atom[1]) | _symbols(atom[2])
-    return found
 
 
 def _describe(scope: Scope, names: Sequence[str], guards: Sequence[Guard]) -> str:
@@ -53,9 +44,7 @@ def _allowed(scope: Scope, name: str, guards: Sequence[Guard]) -> list[tuple[int
     starts = sorted({symbol.low, *(edge for edge in edges if symbol.low < edge <= symbol.high)})
     ranges: list[tuple[int, int]] = []
     for start, following in zip(starts, [*starts[1:], symbol.high + 1], strict=True):
-        values = [evaluate(guard.terms, {name: start}) for guard in guards]
-        holds = [v == 0 if g.relation == "==" else v < 0 for g, v in zip(guards, values, strict=True)]
-        if holds == [guard.holds for guard in guards]:
+        if all(guard.is_met({name: start}) for guard in guards):
             joined = ranges and ranges[-1][1] == start - 1
             ranges = [*ranges[:-1], (ranges[-1][0], following - 1)] if joined else [*ranges, (start, following - 1)]
     return ranges

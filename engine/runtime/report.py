@@ -213,12 +213,16 @@ class Counts:
             "they are, because the weights have half of the bytes"
         )
 
+    @property
+    def reference_share(self) -> tuple[float, str]:
+        """The share of the FLOPs or of the bytes that reference kernels have, whichever is larger, and its unit."""
+        wholes = [(self.reference_flops, self.flops, "FLOPs"), (self.reference_bytes, self.bytes, "bytes")]
+        return max(((part / (whole or 1), unit) for part, whole, unit in wholes), key=itemgetter(0))  # first if equal
+
     def describe_reference_launches(self) -> str:
-        """How many launches use reference kernels, with the larger of their shares: the beginning of a sentence."""
-        shares = [(self.reference_flops, self.flops, "FLOPs"), (self.reference_bytes, self.bytes, "bytes")]
-        known = [(part / whole, unit) for part, whole, unit in shares if whole]
-        largest, unit = max(known, key=itemgetter(0), default=(0.0, ""))  # the first of equal ones
-        share = f" ({largest:.0%} of the {unit})" if known else ""
+        """How many launches use reference kernels, and which share of the work: the beginning of a sentence."""
+        part, unit = self.reference_share
+        share = f" ({part:.0%} of the {unit})" if self.flops or self.bytes else ""
         using = _with_verb(self.reference_launches, self.launches, share, "uses", "use")
         return f"{using} reference kernels, which are slow"
 

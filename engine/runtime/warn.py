@@ -80,18 +80,15 @@ def warn_of_left(name: str, weights: Sequence[str]) -> None:
 
 
 _NOTABLE = 0.01
-"""Part of the FLOPs or of the bytes. Many models have one small operation that only reference kernels compute."""
+"""A larger share of the FLOPs or bytes is notable. Many models have one small op that only a reference kernel runs."""
 
 
 def warn_of_speed(name: str, counts: Counts, config: Config) -> None:
-    """Warn of what is slow in program `name`.
-
-    A `SlowKernelWarning` if reference kernels, for which `config` does not ask, do a notable part of its work; a
-    `SlowPrecisionWarning` if the processor lacks instructions for its bfloat16.
+    """Issue a `SlowKernelWarning` if reference kernels, for which `config` does not ask, do a notable part of the work
+    of program `name`, and a `SlowPrecisionWarning` if the processor lacks instructions for its bfloat16.
     """
     is_asked_for = "reference" in config.variant.values()
-    is_notable = counts.reference_flops > _NOTABLE * counts.flops or counts.reference_bytes > _NOTABLE * counts.bytes
-    if is_notable and not is_asked_for:
+    if counts.reference_share[0] > _NOTABLE and not is_asked_for:
         warn(
             f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
             "and element types yet. program.report() names them, program.profile() marks each launch.",

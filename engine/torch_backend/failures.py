@@ -38,7 +38,11 @@ def name_failures(module: GraphModule) -> Callable[..., Sequence[Any]]:
 def explain_failure(error: Exception, node: Node | None) -> ExecutionError:
     """`error`, which `node` raised, in one line."""
     lines = str(error).strip().splitlines()
-    text = _TO_TORCH.sub("", lines[0]) if lines else type(error).__name__
+    return name_call(_TO_TORCH.sub("", lines[0]) if lines else type(error).__name__, node)
+
+
+def name_call(text: str, node: Node | None) -> ExecutionError:
+    """The error that says `text` of the call `node`."""
     if node is None:
         return ExecutionError(f"a call of torch: {text}")
     source, module = from_trace(node.meta.get("stack_trace")), module_of(node)

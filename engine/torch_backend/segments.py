@@ -51,7 +51,7 @@ from engine.runtime.report import (
 )
 from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
 from engine.targets.base import Device, Roofs, Target
-from engine.torch_backend.failures import explain_failure, name_failures
+from engine.torch_backend.failures import name_call, name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
@@ -369,7 +369,7 @@ class Segmented:
         try:
             results = part.call(*read)
         except ShapeError as error:
-            raise self._find_false_call(part, read) or error from None
+            raise self._explain_wrong_type(part, read) or error from None
         for slot, value in zip(part.writes, results, strict=True):
             values[slot] = value
         for slot, strides in part.strides.items():
@@ -377,9 +377,10 @@ class Segmented:
         for slot in part.drops:
             values[slot] = None
 
-    def _find_false_call(self, part: Part, read: Sequence[Any]) -> ExecutionError | None:
-        """The error of a call of torch whose result, which `part` reads, is not of the type that was found for it when
-        the model was compiled; None if there is none. What a custom op says of its results is not checked earlier.
+    def _explain_wrong_type(self, part: Part, read: Sequence[Any]) -> ExecutionError | None:
+        """An error that names the call of torch whose result has another type than at compile time, if there is one.
+
+        Custom ops state the types of their results, and nothing checks these before a program reads the result.
         """
         if part.program is None:
             return None
@@ -390,8 +391,8 @@ class Segmented:
             got = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
             if node.op == "call_function" and got != f"{expected.dtype}{list(expected.shape)}":
                 call = node.all_input_nodes[0] if node.target is operator.getitem else node
-                told = f"it returned {got}, and its fake implementation (register_fake) says {expected}"
-                return explain_failure(TypeError(told), call)
+                told = f"it returned {got}; its fake implementation (of a custom op, register_fake) says {expected}"
+                return name_call(told, call)
         return None
 
 

@@ -67,7 +67,9 @@ def measure(request: Request, results: Path, reporter: Reporter, *, resume: bool
     try:
         engines, failed = build_engines(request.repository, request.commits, reporter)
     except KeyboardInterrupt:
-        reporter.say("engines that are built are kept, and the same command uses them (`--clear` removes them)")
+        reporter.say(
+            "the engines built so far are kept, and the next run uses them (`enginebench history --clear` removes them)"
+        )
         raise runner.Interrupted(None) from None
     if not engines:
         reason = _shorten(failed[request.commits[-1].name])

@@ -467,13 +467,13 @@ def test_threads_that_stream_with_states_of_their_own_get_their_own_texts(decode
 
 
 def test_threads_that_read_one_stream_share_its_tokens(decoder):
-    """Python refuses that of a generator: "generator already executing"."""
+    """A Python generator would raise ValueError."""
     expected = continue_texts(20)
     stream = decoder.stream(PROMPTS, 20, LENGTHS)
     with ThreadPoolExecutor(4) as pool:
         parts = [pool.submit(lambda: [step.tolist() for step in stream]) for _ in range(4)]
         tokens = [step for part in parts for step in part.result(timeout=60)]
-    assert sorted(tokens) == sorted([tokens[step] for tokens in expected] for step in range(20))
+    assert sorted(tokens) == sorted([text[step] for text in expected] for step in range(20))
     assert iter(stream) is stream
 
 

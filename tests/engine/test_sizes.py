@@ -197,7 +197,7 @@ def test_sums_that_cancel_are_numbers():
 
 
 def test_a_condition_that_all_sizes_meet_is_no_guard():
-    """Found by trying sizes: bounds of the two quotients alone leave open whether they differ."""
+    """The bounds of the two quotients do not decide it; trying sizes does."""
     for low, high in ((3, 16), (3, sizes.UNBOUNDED)):
         found = scope(s=(low, high, 4))
         s = size(found, "s")
@@ -215,8 +215,8 @@ def test_a_condition_that_all_sizes_meet_is_no_guard():
         assert [str(guard) for guard in found.guards] == ["(s // 3) - 5 != 0", "(2*s // 3) - 10 < 0"]
 
 
-def test_a_step_between_periods_is_followed_to_the_end():
-    """The first sizes do not meet these guards, however many are tried before them."""
+def test_a_condition_that_only_large_sizes_break_is_a_guard():
+    """They lie far beyond those that are tried."""
     found = scope(s=(2, sizes.UNBOUNDED, 4))
     s = size(found, "s")
     with found.deciding():
@@ -241,6 +241,6 @@ def test_only_what_holds_for_all_sizes_is_left_unguarded(run, low, more, relatio
         return
     values = []
     for n in range(low, low + more + 1):
-        with contextlib.suppress(ZeroDivisionError):  # s // s is taken for 1 at once
+        with contextlib.suppress(ZeroDivisionError):  # the formula s // s is simplified to 1
             values.append(run(n, 3))
     assert {n == 4 if relation == "==" else n < 4 for n in values} <= {answer}

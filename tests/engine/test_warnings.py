@@ -61,7 +61,7 @@ def test_slow_kernels_of_a_program_with_fallback_are_counted_as_a_whole(issued):
     assert str(one.message).startswith("Spectrum: 2 of 4 launches (100% of the FLOPs) use reference kernels")
 
 
-def test_reference_kernels_that_only_move_data_count_by_their_bytes(issued):
+def test_reference_kernels_without_flops_count_by_their_bytes(issued):
     class Reversed(nn.Module):
         def forward(self, x):
             return x.double().flip(-1)
@@ -70,7 +70,7 @@ def test_reference_kernels_that_only_move_data_count_by_their_bytes(issued):
     (one,) = slow(issued)
     report = program.report()
     assert (report.flops, report.reference_flops, report.reference_bytes) == (0, 0, X.nbytes * 3)
-    assert report.bytes == X.nbytes * 3 + X.nbytes * 4 + 8 * 8, "and the positions of the columns"
+    assert report.bytes == X.nbytes * 3 + X.nbytes * 4 + 8 * 8, "the index has 8 positions of int64"
     assert str(one.message).startswith("Reversed: 1 of 2 launches (40% of the bytes) uses reference kernels")
 
 

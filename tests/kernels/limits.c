@@ -399,7 +399,7 @@ static void check_nothing(void) {
 static void check_refusals(void) {
     test_case c;
     const int64_t most = (int64_t)1 << 44;
-    for (int i = 0; i < 2; i++) { /* sums of 2^20 elements are held in scratch, those of 2^40 are not */
+    for (int i = 0; i < 2; i++) { /* a line of 2^20 sums fits into scratch, one of 2^40 is refused */
         const int64_t size = (int64_t)1 << (i ? 40 : 20);
         case_begin(&c, "scatter", 0, "a line of %ld", (long)size);
         INPUT(size), describe(&c, 0, EB_I64, SHAPE(1)), INPUT(1), OUTPUT(size);

@@ -186,19 +186,23 @@ static void add_index_put(case_visitor *v, eb_dtype dtype, int axes, layout how,
     visit_case(v, &c);
 }
 
-/* Positions in the order of the axis, each of them once or several times. */
-static void add_scatter(case_visitor *v, eb_dtype dtype, int axis, layout how, int expanded, int in_place, int64_t wrong) {
+enum { OWN, SHARED, SHARED_I32 }; /* an index for each element, or one for all elements behind the axis */
+
+/* Positions drawn at random along an axis of x [n, 7, 33], some of them several times. */
+static void add_scatter(case_visitor *v, eb_dtype dtype, int64_t n, int axis, layout how, int indices, int in_place,
+                        int64_t wrong) {
     test_case c;
-    case_begin(&c, "scatter", 0, "dtype=%d axis=%d layout=%d expanded=%d wrong=%ld", (int)dtype, axis, (int)how, expanded,
-               (long)wrong);
-    int64_t shape[] = {5, 7, 33};
+    case_begin(&c, "scatter", 0, "dtype=%d n=%ld axis=%d layout=%d indices=%d wrong=%ld", (int)dtype, (long)n, axis,
+               (int)how, indices, (long)wrong);
+    int64_t shape[] = {n, 7, 33};
     case_input(&c, dtype, how, 50, 3, shape);
-    /* Only an index as large as x behind the axis makes rows. */
-    eb_tensor *index = case_input(&c, expanded == 2 ? EB_I32 : EB_I64, how, (double)shape[axis],
-                                  SHAPE(axis == 0 ? 8 : 4, axis == 1 ? 9 : expanded ? 7 : 6, expanded ? 33 : 31));
-    for (int a = axis + 1; expanded && a < 3; a++) index->stride[a] = 0;
+    /* An index moves rows only if it is as large as x on the axes behind. */
+    const int is_shared = indices != OWN;
+    eb_tensor *index = case_input(&c, indices == SHARED_I32 ? EB_I32 : EB_I64, how, (double)shape[axis],
+                                  SHAPE(axis == 0 ? n + 3 : n - 1, axis == 1 ? 9 : is_shared ? 7 : 6, is_shared ? 33 : 31));
+    for (int a = axis + 1; is_shared && a < 3; a++) index->stride[a] = 0;
     if (wrong) case_edit(&c, spoil_index, 1, wrong);
-    case_input(&c, dtype, how, 50, SHAPE(axis == 0 ? 9 : 5, axis == 1 ? 9 : 7, 34 - (expanded > 0)));
+    case_input(&c, dtype, how, 50, SHAPE(axis == 0 ? n + 4 : n, axis == 1 ? 9 : 7, is_shared ? 33 : 34));
     case_output(&c, dtype, DENSE, 3, shape);
     c.node.n_ints = 2;
     c.ints[EB_INT_SCATTER_AXIS] = axis, c.ints[EB_INT_SCATTER_REDUCE] = EB_SCATTER_REDUCE_NONE;
@@ -374,31 +378,34 @@ void cases_index_put(case_visitor *v) {
     time_index_put(v);
 }
 
-/* A row of each of 12 heads put into a copy of a cache, all of its elements at one position or each at its own. */
-static void time_scatter(case_visitor *v, int expanded) {
+/* A row is put into each of 12 heads of a copied cache. Its elements share one position or have their own. */
+static void time_scatter(case_visitor *v, int indices) {
     test_case c;
-    case_begin(&c, v->op, 0, "into a cache, expanded=%d", expanded);
+    case_begin(&c, v->op, 0, "into a cache, indices=%d", indices);
     case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1024, 64));
     eb_tensor *index = case_input(&c, EB_I64, DENSE, 1024, SHAPE(12, 1, 64));
-    if (expanded) index->stride[2] = 0;
+    if (indices == SHARED) index->stride[2] = 0;
     case_input(&c, EB_F32, DENSE, 1, SHAPE(12, 1, 64));
     case_output(&c, EB_F32, DENSE, SHAPE(12, 1024, 64));
     c.node.n_ints = 2;
     c.ints[EB_INT_SCATTER_AXIS] = 1, c.ints[EB_INT_SCATTER_REDUCE] = EB_SCATTER_REDUCE_NONE;
-    case_timed(&c, 0, expanded ? "rows into 12 x 1024 x 64" : "elements into 12 x 1024 x 64");
+    case_timed(&c, 0, indices == SHARED ? "rows into 12 x 1024 x 64" : "elements into 12 x 1024 x 64");
     visit_case(v, &c);
 }
 
 void cases_scatter(case_visitor *v) {
     for (int d = 0; d < INDEX_DTYPES; d++)
         for (int axis = 0; axis < 3; axis++)
-            for (int expanded = 0; expanded < 3; expanded++) {
-                add_scatter(v, index_dtypes[d], axis, DENSE, expanded, 0, 0);
-                add_scatter(v, index_dtypes[d], axis, DENSE, expanded, 1, 0);
-                add_scatter(v, index_dtypes[d], axis, SCATTERED, expanded, 0, 0);
+            for (int indices = OWN; indices <= SHARED_I32; indices++) {
+                add_scatter(v, index_dtypes[d], 5, axis, DENSE, indices, 0, 0);
+                add_scatter(v, index_dtypes[d], 5, axis, DENSE, indices, 1, 0);
+                add_scatter(v, index_dtypes[d], 5, axis, SCATTERED, indices, 0, 0);
             }
-    for (int axis = 0; axis < 3; axis++)
-        for (int64_t wrong = -1; wrong <= 40; wrong += 41) add_scatter(v, EB_F32, axis, DENSE, axis % 2, 0, wrong);
-    time_scatter(v, 0);
-    time_scatter(v, 1);
+    for (int axis = 0; axis < 3; axis++) {
+        add_scatter(v, EB_F32, 300, axis, DENSE, OWN, 0, 0); /* several tiles, of axes 1 and 2 */
+        add_scatter(v, EB_F32, 300, axis, DENSE, SHARED, 1, 0);
+        for (int64_t wrong = -1; wrong <= 400; wrong += 401) add_scatter(v, EB_F32, 5, axis, DENSE, axis % 2, 0, wrong);
+    }
+    time_scatter(v, OWN);
+    time_scatter(v, SHARED);
 }

@@ -33,7 +33,7 @@ case_provider cases_unary, cases_binary, cases_where, cases_pointwise, cases_cas
 case_provider cases_comparison, cases_integer;                                               /* pointwise.c */
 case_provider cases_reduction, cases_along_axis, cases_argsort;                              /* reduce.c */
 case_provider cases_copy, cases_concat, cases_embedding, cases_index_select;                 /* move.c */
-case_provider cases_gather, cases_index, cases_index_put, cases_scatter;                      /* move.c */
+case_provider cases_gather, cases_index, cases_index_put, cases_scatter;                     /* move.c */
 case_provider cases_full, cases_arange;                                                      /* move.c */
 
 /* Sizes of tensors that ops of little arithmetic are timed at: in the second-level cache, and beyond the last level (64 MiB

@@ -87,7 +87,7 @@ def test_an_error_of_the_users_operator_keeps_its_text_and_its_cause():
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_an_operator_that_returns_another_type_than_its_fake_says_is_at_fault_and_not_the_input():
+def test_a_custom_op_whose_result_differs_from_its_fake_is_named_in_the_error():
     @torch.library.custom_op("tests_of_failures::wider", mutates_args=())
     def wider(x: torch.Tensor) -> torch.Tensor:
         return x.double() if x.sum() > 0 else x[1:].clone() if x.sum() < 0 else x.clone()
@@ -103,7 +103,7 @@ def test_an_operator_that_returns_another_type_than_its_fake_says_is_at_fault_an
     program = engine.compile(Wider().eval(), (torch.zeros(3),), engine.Config(fallback="torch"))
     assert program(torch.zeros(3)).tolist() == [1, 1, 1]
     for x, returned in ((torch.ones(3), "float64[3]"), (-torch.ones(3), "float32[2]")):
-        told = f"it returned {returned}, and its fake implementation (register_fake) says float32[3]"
+        told = f"it returned {returned}; its fake implementation (of a custom op, register_fake) says float32[3]"
         with pytest.raises(engine.ExecutionError, match=rf"wider\.default at .*: {re.escape(told)}$"):
             program(x)
     with pytest.raises(engine.ShapeError, match=r"^input 'x': expected float32\[3\] on cpu, got float32\[4\]"):

@@ -1,16 +1,17 @@
-/* scatter without a reduction: elements are moved, not computed. What is not written stays where the output lies over x
- * (a cache that has a token put into it), and is copied otherwise.
+/* scatter without a reduction: elements are moved, not computed. In place (a cache that takes a token), only written
+ * elements are touched; otherwise x is copied first.
  *
- * The axes before the scattered one number the blocks of x, which do not depend on each other: a tile has some of them.
- * Inside of a block, positions are written in the order of the index: one may be written twice, and the last one counts.
- * If all elements behind the axis share an index (as `expand` makes it), they move as one row. */
+ * x is divided into blocks, one for each position of the axes before the scattered one. Blocks are independent, and a
+ * tile has several. Inside of a block, positions are written in the order of the index: one may be written twice, and
+ * the last one counts. If all elements behind the axis share an index (as `expand` makes it), they move as one row. */
 #include <string.h>
 
 #include "../../checked.h"
 #include "../../ops.h"
 #include "../../ref/element.h"
 
-enum { X = EB_IN_SCATTER_X, INDEX = EB_IN_SCATTER_INDEX, SOURCE = EB_IN_SCATTER_SOURCE, TILE_BYTES = 1 << 16 };
+enum { X = EB_IN_SCATTER_X, INDEX = EB_IN_SCATTER_INDEX, SOURCE = EB_IN_SCATTER_SOURCE };
+enum { TILE_BYTES = 1 << 16 };
 
 /* A block, the part of the index that belongs to it, and what is put into it. */
 typedef struct {
@@ -21,20 +22,18 @@ typedef struct {
     int64_t first, from; /* elements of index and source at which the block begins */
     int64_t behind;      /* elements behind the axis */
     int64_t size;        /* bytes of an element */
-    int axis;
+    int axis, has_rows;  /* `has_rows`: whether one index moves all elements behind the axis */
 } block;
+
+typedef struct {
+    int64_t blocks; /* of a tile */
+} tiling;
+EB_NODE_PLAN(tiling)
 
 static int64_t count_blocks(const eb_tensor *x, int axis) { return eb_multiply_all(x->shape, axis); }
 
 static int64_t count_behind(const eb_tensor *x, int axis) {
     return eb_multiply_all(x->shape + axis + 1, x->rank - axis - 1);
-}
-
-/* Blocks of a tile. Whether x must be copied is not known when a node is planned, and shapes alone shall count. */
-static int64_t blocks_of_tile(const eb_node *node, int axis) {
-    const eb_tensor *x = eb_input(node, X);
-    int64_t elements = (x->shape[axis] + eb_input(node, INDEX)->shape[axis]) * count_behind(x, axis);
-    return eb_max(1, TILE_BYTES / eb_max(1, elements * eb_element_size(x->dtype)));
 }
 
 static eb_status plan(eb_node *node) {
@@ -43,22 +42,26 @@ static eb_status plan(eb_node *node) {
     if (node->ints[EB_INT_SCATTER_REDUCE] != EB_SCATTER_REDUCE_NONE) return EB_NOT_APPLICABLE;
     if (x->rank == 0 || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
-    node->tiles = eb_ceil_div(count_blocks(x, axis), blocks_of_tile(node, axis));
+    /* Bytes of a block if x must be copied, which a plan does not know. */
+    int64_t lines = x->shape[axis] + eb_input(node, INDEX)->shape[axis];
+    int64_t bytes = lines * count_behind(x, axis) * eb_element_size(x->dtype);
+    edit_tiling(node)->blocks = eb_max(1, TILE_BYTES / eb_max(1, bytes));
+    node->tiles = eb_ceil_div(count_blocks(x, axis), tiling_of(node)->blocks);
     return EB_OK;
 }
 
-/* Whether one index counts for all elements behind the axis, and these lie in one piece in the source. */
-static int has_rows(const block *b) {
+/* Whether all elements behind the axis, two or more, share one index and are contiguous in the source. */
+static int find_rows(const block *b) {
     int64_t step = 1;
     for (int a = b->x->rank - 1; a > b->axis; a--) {
         const int64_t size = b->x->shape[a];
         if (b->index->shape[a] != size || (size > 1 && (b->index->stride[a] || b->source->stride[a] != step))) return 0;
         step *= size;
     }
-    return 1;
+    return step > 1;
 }
 
-/* The index at an element of the index operand; -1 where it is outside of the axis. */
+/* The position that an element of the index holds; below 0 if it is outside of the axis. */
 static inline int64_t position_at(const block *b, int64_t at) {
     int64_t position = eb_load_int(b->index->dtype, b->indices, at);
     return position < b->x->shape[b->axis] ? position : -1;
@@ -74,8 +77,8 @@ static eb_status put_rows(const block *b) {
     return EB_OK;
 }
 
-/* Put a line of the last axis. It begins at these elements of index and source, and at `to` of the block where its
- * positions are 0. */
+/* Put a line along the last axis. It begins at element `first` of the index and `from` of the source. Position 0 is
+ * element `to` of the block. */
 static inline eb_status put_line(const block *b, int64_t first, int64_t from, int64_t to, int64_t size) {
     const int last = b->x->rank - 1;
     const int64_t step = b->axis == last ? 0 : 1; /* along the axis itself, the positions alone say where */
@@ -104,7 +107,7 @@ static inline eb_status put_elements(const block *b, int64_t size) {
 }
 
 static eb_status put(const block *b) {
-    if (has_rows(b)) return put_rows(b);
+    if (b->has_rows) return put_rows(b);
     switch (b->size) { /* as constants, so that an element is one load and one store */
     case 1: return put_elements(b, 1);
     case 2: return put_elements(b, 2);
@@ -113,7 +116,7 @@ static eb_status put(const block *b) {
     }
 }
 
-/* Stand on block `number`. Returns whether the index, which may be smaller than x, has a part for it. */
+/* Move to block `number`. Returns 0 if the index, which may be smaller than x, has no part for it. */
 static int seek(block *b, int64_t number) {
     b->first = b->from = 0;
     for (int a = b->axis - 1; a >= 0; number /= b->x->shape[a--]) {
@@ -130,7 +133,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     block b = {.x = eb_input(node, X), .index = eb_input(node, INDEX), .source = eb_input(node, SOURCE), .axis = axis};
     b.indices = eb_data(b.index, bases), b.given = eb_data(b.source, bases);
     b.behind = count_behind(b.x, axis), b.size = eb_element_size(b.x->dtype);
-    const int64_t each = blocks_of_tile(node, axis), bytes = b.x->shape[axis] * b.behind * b.size;
+    b.has_rows = find_rows(&b);
+    const int64_t each = tiling_of(node)->blocks, bytes = b.x->shape[axis] * b.behind * b.size;
     const int is_written = eb_size(b.index) > 0;
     const char *x = eb_data(b.x, bases);
     char *y = eb_data(eb_output(node), bases);

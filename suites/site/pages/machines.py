@@ -51,7 +51,7 @@ def _describe_run(site: Site, run: Run) -> dict[str, Any]:
         "commit": known.commit,
         "dirty": bool(known.dirty),
         "rows": lookup.count_rows(run),
-        "unfinished": run.unfinished if lookup.get_launch_kind(run) is None else "",
+        "unfinished": run.unfinished if lookup.get_launch_kind(run) is None else "",  # others have no rows to lack
         "floor": overview.describe_floor(judge_cases(run.summaries())) if is_measurement else "",
         "superseded": "; ".join(
             f"{', '.join(fault.backends)}: {fault.reason}" for fault in site.collection.faults.of_run(run.name)
