@@ -309,7 +309,7 @@ class Scope:
         except ShapeError:  # a division by 0
             return False
         step = period.step if period and tried[-1] < high else 0
-        # Values below 0 stay there if they fall, others if they grow. One that changes may become 0.
+        # A falling value stays below 0, and a growing one stays above. Whether either becomes 0 is not decided.
         return step == 0 or (guard.relation == "<" and (step < 0) == guard.holds)
 
     def bounds(self, terms: Terms) -> tuple[float, float]:

@@ -216,7 +216,7 @@ def test_a_condition_that_all_sizes_meet_is_no_guard():
 
 
 def test_a_condition_that_only_large_sizes_break_is_a_guard():
-    """They lie far beyond those that are tried."""
+    """The sizes that break it are far larger than those that are tried."""
     found = scope(s=(2, sizes.UNBOUNDED, 4))
     s = size(found, "s")
     with found.deciding():

@@ -13,7 +13,7 @@
 enum { X = EB_IN_SCATTER_X, INDEX = EB_IN_SCATTER_INDEX, SOURCE = EB_IN_SCATTER_SOURCE };
 enum { TILE_BYTES = 1 << 16 };
 
-/* A block, the part of the index that belongs to it, and what is put into it. */
+/* What it takes to write one block of the output. */
 typedef struct {
     const eb_tensor *x, *index, *source;
     const void *indices; /* all of them, not those of the block alone */
