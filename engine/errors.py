@@ -16,8 +16,9 @@ class UnsupportedOp(EngineError):
     def __init__(self, offenders: list[str], hint: str = "") -> None:
         self.offenders = list(offenders)
         self.hint = hint
+        count = "1 unsupported part" if len(self.offenders) == 1 else f"{len(self.offenders)} unsupported parts"
         lines = "".join(f"\n  - {line}" for line in self.offenders)
-        super().__init__(f"{len(self.offenders)} unsupported operation(s):{lines}" + (f"\n{hint}" if hint else ""))
+        super().__init__(f"{count} of the model:{lines}" + (f"\n{hint}" if hint else ""))
 
 
 class ShapeError(EngineError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
@@ -27,6 +27,16 @@ Ranges = Mapping[Any, Any]
 """sympy symbol -> torch's range of values."""
 
 
+class Name(NamedTuple):
+    """The user's name of a size whose value is that of torch's symbol plus `shift`.
+
+    torch may take ``b - 1`` as its symbol where the user has declared `b`.
+    """
+
+    text: str
+    shift: int = 0
+
+
 class Symbols:
     """The symbols of one traced program, declared in `scope` under the names that the user gave them.
 
@@ -34,7 +44,7 @@ class Symbols:
         scope: the scope in which they are declared.
         ranges: least and largest value of each bounded symbol.
         inputs: the program's placeholders for arguments of a call.
-        names: (input, axis) -> the user's name of that size.
+        names: (input, axis) -> the user's name for the symbol in that size.
         known: symbols that are numbers in this program; they are not declared.
     """
 
@@ -43,12 +53,12 @@ class Symbols:
         scope: sizes.Scope,
         ranges: Ranges,
         inputs: Iterable[Node],
-        names: Mapping[tuple[str, int], str] | None = None,
+        names: Mapping[tuple[str, int], Name] | None = None,
         known: Mapping[sympy.Symbol, int] | None = None,
     ) -> None:
         self.scope = scope
         self._known = known or {}
-        self._names: dict[sympy.Symbol, str] = {}
+        self._names: dict[sympy.Symbol, Name] = {}
         names = names or {}
         for node in inputs:
             value = node.meta.get("val")
@@ -58,20 +68,22 @@ class Symbols:
                 if len(symbols) == 1:  # with several, torch has found each as a size of its own, too
                     self._declare(ranges, size, symbols.pop(), names.get((node.name, axis)))
 
-    def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
+    def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: Name | None) -> None:
         if symbol in self._names or symbol in self._known:
             return
         allowed = ranges.get(symbol)
         low = 0 if allowed is None else _bounded(allowed.lower, 0)
         high = sizes.UNBOUNDED if allowed is None else _bounded(allowed.upper, sizes.UNBOUNDED)
-        name = name if name and name not in self.scope.symbols else str(symbol)
+        if name is None or name.text in self.scope.symbols:
+            name = Name(str(symbol))
         self._names[symbol] = name
-        self.scope.symbols[name] = sizes.Symbol(low, high, get_example(size, symbol))
+        low = max(low + name.shift, 0)  # no Dim is negative
+        high = high + name.shift if high < sizes.UNBOUNDED else high
+        self.scope.symbols[name.text] = sizes.Symbol(low, high, get_example(size, symbol) + name.shift)
 
-    @property
-    def declared(self) -> list[sympy.Symbol]:
-        """Torch's symbols, in the order of the scope's."""
-        return list(self._names)
+    def find_numbers(self, values: Iterable[int]) -> dict[sympy.Symbol, int]:
+        """The number that each of torch's symbols stands for, where the scope's symbols, in order, have `values`."""
+        return {one: value - self._names[one].shift for one, value in zip(self._names, values, strict=True)}
 
     def size(self, size: Any) -> int:
         """A size in torch as an int or a formula.
@@ -99,7 +111,8 @@ class Symbols:
         if isinstance(expression, sympy.Symbol):
             if expression not in self._names:
                 raise Refusal(f"the size {expression} depends on the values of tensors")
-            return self.scope.size(sizes.symbol(self._names[expression]))
+            name = self._names[expression]
+            return self.scope.size(sizes.add(sizes.symbol(name.text), sizes.constant(-name.shift)))
         parts = [self._of(part) for part in expression.args]
         return _combined(expression, parts)
 
@@ -131,33 +144,50 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
 
 def get_example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
     """The value of `symbol` in the example inputs, where `size` is ``factor * symbol + shift``."""
-    at_zero, at_one = (int(size.node.expr.xreplace({symbol: sympy.Integer(n)})) for n in (0, 1))
-    return (int(size.node.hint) - at_zero) // (at_one - at_zero)
+    shift, factor = _find_line(lambda n: size.node.expr.xreplace({symbol: sympy.Integer(n)}))
+    return (int(size.node.hint) - shift) // factor
+
+
+def _find_line(formula: Callable[[int], Any]) -> tuple[int, int]:
+    """(shift, factor) of a linear formula of one number, ``factor * number + shift``."""
+    shift = int(formula(0))
+    return shift, int(formula(1)) - shift
 
 
 def _bounded(bound: Any, otherwise: int) -> int:
     return min(int(bound), sizes.UNBOUNDED) if isinstance(bound, int | sympy.Integer) else otherwise
 
 
-def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
-    """(input, axis) -> the name of the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root. A size
-    that is left to torch, as `Dim.AUTO`, is named by its input and axis: ``x_0``. So is each size of a program of
-    torch.export, which does not keep the names of Dims.
+def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], Name]:
+    """(input, axis) -> the name for the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root.
+
+    A size that is left to torch, as `Dim.AUTO`, is named by its input and axis: ``x_0``. So is each size of a program
+    of torch.export, which does not keep the names of Dims.
 
     Args:
         dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.
         inputs: the program's placeholders for arguments of a call, in order.
     """
-    found = _name_by_inputs(inputs)
+    found = {place: Name(text) for place, text in _name_by_inputs(inputs).items()}
     for node, axis, dim in list_dims(dynamic_shapes, inputs):
-        if not isinstance(dim, torch.export.Dim):
-            continue
-        root = getattr(dim, "root", dim)  # 2 * half has the name of half
-        if root is not dim and isinstance(get_expression(node, axis), sympy.Symbol):
-            found[node.name, axis] = f"({dim.__name__})"  # torch has a symbol for this size, and none for the root
-        elif root.__name__.isidentifier():
-            found[node.name, axis] = root.__name__
+        size = get_expression(node, axis)
+        if isinstance(dim, torch.export.Dim) and size is not None and len(size.free_symbols) == 1:
+            found.update({(node.name, axis): name} if (name := _name_by_dim(dim, size)) else {})
     return found
+
+
+def _name_by_dim(dim: Any, size: sympy.Expr) -> Name | None:
+    """The name for the symbol in `size`, which is `dim` in terms of torch: that of the Dim's root where the symbol is
+    the root or differs from it by a number; otherwise the formula of the Dim if the symbol is the whole size.
+    """
+    root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
+    (symbol,) = size.free_symbols
+    shift, factor = _find_line(lambda n: size.xreplace({symbol: sympy.Integer(n)}))
+    shift_of_root, factor_of_root = _find_line(formula)
+    difference = shift - shift_of_root
+    if root.__name__.isidentifier() and factor == factor_of_root and difference % factor == 0:
+        return Name(root.__name__, difference // factor)
+    return Name(f"({dim.__name__})") if isinstance(size, sympy.Symbol) else None
 
 
 def _name_by_inputs(inputs: Sequence[Node]) -> dict[tuple[str, int], str]:

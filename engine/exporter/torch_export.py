@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, P
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.attributes import collect_numbers
+from engine.exporter.context import describe_type
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
@@ -186,14 +187,9 @@ def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> Non
     for node, leaf in zip(users, given, strict=True):
         wanted = node.meta.get("val")
         fixed = isinstance(wanted, torch.Tensor) and all(isinstance(size, int) for size in wanted.shape)
-        if fixed and _kind(leaf) != _kind(wanted):
-            raise ShapeError(f"example_inputs: {node.name} was exported as {_kind(wanted)}, got {_kind(leaf)}")
-
-
-def _kind(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return type(value).__name__
-    return f"{value.dtype}[{', '.join(map(str, value.shape))}]".removeprefix("torch.")
+        expected, got = describe_type(wanted), describe_type(leaf)
+        if fixed and got != expected:
+            raise ShapeError(f"example_inputs: {node.name} was exported as {expected}, got {got}")
 
 
 def _inputs_by_name(args: Args, kwargs: Kwargs) -> Iterator[tuple[str, Any]]:

@@ -83,7 +83,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
     def _make(self, sizes: tuple[int, ...]) -> SizedSegments:
         fixed = self._interface.at(dict(zip(self._interface.scope.symbols, sizes, strict=True)))
-        known = dict(zip(self._symbols, sizes, strict=True))
+        known = self._symbols.find_numbers(sizes)
         segments = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=not sizes)
         return SizedSegments(Boundary(fixed, device=targets.get(self.config.target).device), segments)
 
@@ -177,8 +177,8 @@ def _describe_effect(node: torch.fx.Node) -> str:
     return f"{node.args[1]}: a call for its side effect, which is not offered with fallback{place}"
 
 
-def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]]:
-    """Inputs and results of the model as those of an artifact without instructions; torch's symbols of its sizes; the
+def _interface(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
+    """Inputs and results of the model as those of an artifact without instructions; the symbols of its sizes; the
     conditions on the inputs that are no guards of it.
     """
     program, scope = model.program, Scope()
@@ -216,7 +216,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, list[Any], tuple[str, ...]
     )
     numbers = tuple(range(len(names)))
     artifact = Artifact(model.name, tuple(types), tuple(names), numbers, (), (), Constants({}), signature, scope=scope)
-    return artifact, symbols.declared, tuple(unchecked)
+    return artifact, symbols, tuple(unchecked)
 
 
 def _weights(model: TorchExport) -> dict[torch.fx.Node, torch.Tensor]:

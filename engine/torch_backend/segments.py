@@ -28,6 +28,7 @@ from engine import passes, targets
 from engine.config import Config
 from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
 from engine.exporter import traced
+from engine.exporter.context import describe_type
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.walk import FindObstacle
@@ -388,10 +389,10 @@ class Segmented:
         nodes = {slot: node for node, slot in self._slots.items()}
         for slot, value, wanted in zip(part.reads, read, program.call_inputs, strict=True):
             node, expected = nodes[slot], program.types[wanted]
-            got = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-            if node.op == "call_function" and got != f"{expected.dtype}{list(expected.shape)}":
+            got, wanted_type = describe_type(value), f"{expected.dtype}{list(expected.shape)}"
+            if node.op == "call_function" and got != wanted_type:
                 call = node.all_input_nodes[0] if node.target is operator.getitem else node
-                told = f"it returned {got}; its fake implementation (of a custom op, register_fake) says {expected}"
+                told = f"it returned {got}; its fake implementation (of a custom op, register_fake) says {wanted_type}"
                 return name_call(told, call)
         return None
 

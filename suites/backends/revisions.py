@@ -129,7 +129,7 @@ def _find_extension(folder: Path, commit: str, say: Callable[[str], object]) -> 
     found = next(iter(kept.glob("_native*")), None)
     if found is not None:
         return found
-    say(f"{commit[:12]}: building its extension")
+    say(f"{commit[:12]}: building its extension, which takes some minutes")
     with tempfile.TemporaryDirectory(prefix="enginebench-") as name:
         wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
         _run([*wheel, "--wheel-dir", name, str(folder)], "the build")

@@ -29,6 +29,7 @@ from suites.backends import revisions
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.files import resolve_links
 from suites.harness.record import machine
 from suites.other_engine import launch
 
@@ -140,7 +141,7 @@ def resolve(label: str, folder: Path) -> str:
 
 def _find_place(text: str, folder: Path) -> tuple[Path, str | None]:
     """The folder that a path names and None, or else this checkout and the commit of it that a revision names."""
-    path = (folder / Path(text).expanduser()).resolve()
+    path = resolve_links(folder / Path(text).expanduser())
     root = machine.checkout()
     if path.is_dir() or root is None:
         return path, None

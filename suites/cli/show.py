@@ -17,6 +17,7 @@ from suites.cli import ablation
 from suites.cli.output import JsonFlag, ResultsOption, console, list_given_options, path_option, print_json, print_table
 from suites.cli.stdout import print_markdown
 from suites.harness.errors import UsageError
+from suites.harness.files import resolve_links
 from suites.harness.judge import growth, standing, steps
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import (
@@ -299,9 +300,9 @@ def _warn_of_missing_rows(run: store.Run) -> None:
 def link_to(guide: str, page: Path | None) -> str:
     """The link to a page of this checkout, from the page at `page`; as it is where the page is somewhere else."""
     root = machine.checkout()
-    if page is None or root is None or not page.resolve().is_relative_to(root):
+    if page is None or root is None or not resolve_links(page).is_relative_to(root):
         return guide
-    return os.path.relpath(root / guide, page.resolve().parent)
+    return os.path.relpath(root / guide, resolve_links(page).parent)
 
 
 def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | None) -> str:

@@ -17,6 +17,11 @@ _STREAMS = ("/dev", "/dev/fd", "/proc/self/fd")
 """Folders whose files are open streams, such as standard output, or devices."""
 
 
+def resolve_links(path: Path) -> Path:
+    """As `Path.resolve`, but a circle of links stays as it is, for which `resolve` raises before Python 3.13."""
+    return Path(os.path.realpath(path))
+
+
 def read_text_file(path: Path) -> str:
     """The text of a file.
 
@@ -41,7 +46,7 @@ def write_text_file(path: Path, text: str) -> None:
     """
     try:
         data = text.encode()
-        target = Path(os.path.realpath(path))
+        target = resolve_links(path)
         if target.is_file():
             target.open("ab").close()  # raises the error of a file that must not be written to
         is_special = str(path.absolute().parent) in _STREAMS or (path.exists() and not path.is_file())

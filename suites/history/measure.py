@@ -68,7 +68,8 @@ def measure(request: Request, results: Path, reporter: Reporter, *, resume: bool
         engines, failed = build_engines(request.repository, request.commits, reporter)
     except KeyboardInterrupt:
         reporter.say(
-            "the engines built so far are kept, and the next run uses them (`enginebench history --clear` removes them)"
+            "engines whose build was finished are kept, and the next run uses them (`enginebench history --clear` "
+            "removes them)"
         )
         raise runner.Interrupted(None) from None
     if not engines:

@@ -22,6 +22,7 @@ from typing import Any
 
 from suites import data
 from suites.data import asv_scripts
+from suites.harness.files import resolve_links
 
 HERE = Path(__file__).parent
 TIME_LIMIT_S = 300
@@ -97,7 +98,7 @@ def find_results(folder: Path, repositories: Iterable[Path], named: Path | None 
             return AsvResults(folder, repository, files, len(commits) - len(files))
     if not checkouts:
         raise AsvPagesError(
-            "no git repository here", f"cd CHECKOUT && enginebench site --results {named.parent.resolve()}"
+            "no git repository here", f"cd CHECKOUT && enginebench site --results {resolve_links(named.parent)}"
         )
     is_shallow = any(_run_git(path, "rev-parse", "--is-shallow-repository") == ["true"] for path in checkouts)
     raise AsvPagesError(

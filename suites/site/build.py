@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.files import resolve_links
 from suites.harness.record.collection import Collection
 from suites.harness.record.machine import versions
 from suites.harness.record.store import plain
@@ -126,7 +127,7 @@ def _write_asv_pages(site: Site, results: Path, folder: Path) -> AsvPart:
             for run, tracks in reversed(site.histories):  # of a commit that several have measured, the newest counts
                 write_results(tracks, run.environment, gathered)
             # the repository of the results, or the one that the user is in
-            repositories = dict.fromkeys((*results.resolve().parents, *_list_parents()))
+            repositories = dict.fromkeys((*resolve_links(results).parents, *_list_parents()))
             shown = asv_pages.find_results(gathered, repositories, named=results)
             problems = asv_pages.write_pages(shown, folder, home="../index.html")
     except asv_pages.AsvPagesError as error:

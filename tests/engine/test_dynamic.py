@@ -510,12 +510,29 @@ def compile_linear(dim, size):
     return engine.compile(model, (torch.ones(size, 4),), dynamic_shapes=({0: dim},))
 
 
-def test_a_size_without_a_symbol_of_its_dim_has_the_name_of_its_own_formula():
-    program = compile_linear(Dim("b", min=2, max=4) - 1, 2)
-    assert program.report().sizes == ("(b - 1)=2 of 1..3",)
-    assert [len(program(torch.ones(size, 4))) for size in (1, 2, 3)] == [1, 2, 3]
-    with pytest.raises(ShapeError, match=r"\(b - 1\) = 4: compiled for 1 to 3"):
-        program(torch.ones(4, 4))
+@pytest.mark.parametrize("fallback", [None, "torch"])
+@pytest.mark.parametrize("differences", [(-1,), (0, -1), (-1, 0), (0, -2, -1), (1, 2)], ids=str)
+def test_sizes_that_differ_by_a_number_have_the_name_and_the_range_of_their_dim(differences, fallback):
+    """torch has no symbol for the Dim where the size of an input is a smaller one."""
+
+    class Joins(nn.Module):
+        def forward(self, *inputs):
+            joined = torch.cat(inputs).flip(0)
+            return joined * inputs[0].shape[0] if fallback else joined  # a factor that only torch computes
+
+    def of(size):
+        return tuple(torch.arange(4.0 * (size + more)).reshape(-1, 4) for more in differences)
+
+    dim = Dim("b", min=4, max=9)
+    shapes = {"inputs": tuple({0: dim + more} for more in differences)}
+    program = engine.compile(Joins().eval(), of(5), engine.Config(fallback=fallback), dynamic_shapes=shapes)
+    assert program.report().sizes == ("b=5 of 4..9",)
+    for size in (4, 5, 9):
+        assert torch.equal(program(*of(size)), Joins()(*of(size)))
+        assert program.report(b=size).sizes == (f"b={size} of 4..9",)
+    for size in (3, 10):
+        with pytest.raises(ShapeError, match=rf"\bb = {size}: compiled for 4 to 9"):
+            program(*of(size))
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def test_an_interrupted_build_says_what_is_kept(toy, tmp_path, monkeypatch, caps
         main(["history", "--repository", str(folder), "--since", names["slower"], "--results", str(tmp_path)])
     _, err = capsys.readouterr()
     assert stop.value.code == 130
-    assert "the engines built so far are kept, and the next run uses them" in err
+    assert "engines whose build was finished are kept, and the next run uses them" in err
     assert err.splitlines()[-1] == "interrupted; nothing was stored"
 
 

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.record import machine, store
 from suites.harness.record.schema import SCHEMA, Error, Samples
@@ -45,6 +46,18 @@ def test_a_place_that_takes_no_file_is_a_message(tmp_path, place):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="cannot be written: "):
         store.Writer(tmp_path / place)
+
+
+@pytest.mark.parametrize("target", ["results", "nowhere"], ids=["circle", "nothing"])
+def test_a_link_that_leads_nowhere_has_no_runs_and_takes_none(tmp_path, target, capsys):
+    """Before Python 3.13, `Path.resolve` raises a RuntimeError for a circle."""
+    folder = tmp_path / "results"
+    folder.symlink_to(tmp_path / target)
+    with pytest.raises(UsageError, match=f"/m: cannot be written: {folder} is a link that leads nowhere"):
+        store.Writer(folder / "runs" / "m" / "run.jsonl")
+    with pytest.raises(SystemExit):
+        main(["list", "runs", "--results", str(folder)])
+    assert capsys.readouterr().out == f"no runs under {folder}\n"
 
 
 def test_a_cut_last_line_is_left_out_and_the_rest_is_kept(tmp_path):

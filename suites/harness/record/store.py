@@ -110,9 +110,10 @@ def check_writable_folder(folder: Path) -> None:
     Raises:
         UsageError: what exists of the path is no folder, or this user may not write to it.
     """
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not existing.is_dir():
-        raise UsageError(f"{folder}: cannot be written: {existing} is a file")
+        kind = "a file" if existing.exists() else "a link that leads nowhere"
+        raise UsageError(f"{folder}: cannot be written: {existing} is {kind}")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise UsageError(f"{folder}: cannot be written: no permission to write to {existing}")
 
@@ -153,6 +154,7 @@ class Writer:
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
         self._has_rows = False
+        check_writable_folder(path.parent)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab" if resume else "xb", buffering=0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from suites.harness.errors import UsageError
-from suites.harness.files import parse_toml
+from suites.harness.files import parse_toml, resolve_links
 from suites.harness.record.schema import Summary
 
 FILE = "superseded.toml"
@@ -77,7 +77,7 @@ def known(path: Path) -> Faults:
     Raises:
         UsageError: the file is damaged.
     """
-    folder = path if path.is_dir() else path.resolve().parent.parent.parent
+    folder = path if path.is_dir() else resolve_links(path).parent.parent.parent
     file = folder / FILE
     if not file.is_file():
         return Faults()

@@ -12,6 +12,7 @@ from suites import backends
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.device import CPU, label
 from suites.harness.errors import UsageError
+from suites.harness.files import resolve_links
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.measure import device
@@ -99,7 +100,7 @@ def run(
     path = earlier.path if earlier else None
     summaries: list[Summary] = []
     try:
-        reporter.say(f"records go to {store.runs_folder(results).resolve()}")
+        reporter.say(f"records go to {resolve_links(store.runs_folder(results))}")
         with stopwatch.time("machine and roofs"):
             environment = earlier.environment if earlier else describe_environment(plan, measure_roofs)
         path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
