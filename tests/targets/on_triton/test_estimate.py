@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,16 @@ def script(root: Path) -> dict[str, Any]:
     return runpy.run_path(str(root / "scripts/estimate_gpu.py"))
 
 
-def plan(script: dict[str, Any], tokens: int, before: int, precision: str) -> Any:
-    decoder = script["make_decoder"](TINY, CACHE, precision)
-    return script["plan"](decoder, tokens, before, precision)
+@pytest.fixture(scope="module")
+def plan(script: dict[str, Any]) -> Callable[[int, int, str], Any]:
+    """(tokens, before, precision) -> the steps, made once, since each plan compiles a decoder."""
+
+    @functools.cache
+    def of(tokens: int, before: int, precision: str) -> Any:
+        decoder = script["make_decoder"](TINY, CACHE, precision)
+        return script["plan"](decoder, tokens, before, precision)
+
+    return of
 
 
 def _count_weights(precision: str) -> int:
@@ -40,8 +49,8 @@ def _count_weights(precision: str) -> int:
 
 
 @pytest.mark.parametrize("precision", SIZES)
-def test_the_weights_of_a_layer_are_those_of_the_configuration(script: dict[str, Any], precision: str) -> None:
-    works = plan(script, 1, CACHE - 1, precision)
+def test_the_weights_of_a_layer_are_those_of_the_configuration(plan: Callable[..., Any], precision: str) -> None:
+    works = plan(1, CACHE - 1, precision)
     layer = [work for work in works if work.is_in_middle]
     assert sum(work.weights for work in layer) == _count_weights(precision)
     assert all(0 <= work.weights <= work.read and work.written > 0 for work in works)
@@ -54,9 +63,9 @@ def test_the_weights_of_a_layer_are_those_of_the_configuration(script: dict[str,
     [("bf16", "narrow", "narrow", 2), ("int8_weight", "two_tf32", "float32", 4), ("fp32", "float32", "float32", 4)],
 )
 def test_products_of_a_prompt_run_on_tensor_cores(
-    script: dict[str, Any], precision: str, arithmetic: str, of_attention: str, size: int
+    plan: Callable[..., Any], precision: str, arithmetic: str, of_attention: str, size: int
 ) -> None:
-    works = [work for work in plan(script, TOKENS, 0, precision) if work.is_in_middle]
+    works = [work for work in plan(TOKENS, 0, precision) if work.is_in_middle]
     assert sum(work.weights for work in works) == _count_weights(precision)
     of_products = [work.arithmetic for work in works if "linear" in work.name]
     assert of_products == [arithmetic] * 4
@@ -74,11 +83,11 @@ def test_two_products_of_tf32_take_four_times_as_long_as_one_of_16_bit_numbers(s
     assert [ceilings.rate(one) for one in ("narrow", "tf32", "two_tf32", "float32")] == [100.0, 50.0, 25.0, 10.0]
 
 
-def test_a_number_above_0_is_not_written_as_0(script: dict[str, Any]) -> None:
+def test_a_number_above_0_is_not_written_as_0(script: dict[str, Any], plan: Callable[..., Any]) -> None:
     written = [script["_write"](value, 3) for value in (0, 0.0004, 0.00049, 0.0006, 0.25, 1234.5678)]
     assert written == ["0.000", "0.0004", "0.00049", "0.001", "0.250", "1,234.568"]
     assert [script["_write"](value, 0) for value in (0.0, 0.125, 12.0, 100.0)] == ["0", "0.12", "12", "100"]
-    table = script["write_table"](plan(script, 1, CACHE - 1, "bf16"), 2, 1, script["Ceilings"]())
+    table = script["write_table"](plan(1, CACHE - 1, "bf16"), 2, 1, script["Ceilings"]())
     assert not re.search(r"\b0(\.0+)? (MB|GFLOP|us)\b", table), "of a layer, of the model, or of a token"
 
 
