@@ -91,13 +91,12 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     from engine.torch_backend.fallback import FallbackProgram
 
     exported = exporter.export_with_torch(model, example_inputs, dynamic_shapes)
-    try:
+    with contextlib.suppress(UnsupportedOp, UnsupportedByTarget):
         return _make_program(_compile_exported(exported, config), config)
-    except (UnsupportedOp, UnsupportedByTarget):
-        program = FallbackProgram(exported, config)
-        _warn_of_restrictions(exported.name, program.restrictions)
-        _warn_of_unchecked(exported.name, program.unchecked)
-        return program
+    program = FallbackProgram(exported, config)
+    _warn_of_restrictions(exported.name, program.restrictions)
+    _warn_of_unchecked(exported.name, program.unchecked)
+    return program
 
 
 def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ speed or accuracy.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from torch.export import default_decompositions
@@ -16,6 +17,17 @@ from engine.exporter.registry import overload
 from engine.exporter.torch_internals import OpOverload, can_decompose, decomposition
 
 CHOSEN = frozenset(map(overload, ("elu", "grid_sampler_2d", "leaky_relu")))
+KEPT = frozenset(
+    map(
+        overload,
+        (
+            "inverse",
+            *(f"linalg_{name}" for name in ("cholesky", "inv", "ldl_factor", "lu_factor", "solve", "tensorinv")),
+        ),
+    )
+)
+"""Calls that stay whole, although torch decomposes them into a computation and a check for errors. The check has only a
+side effect, with which nothing could be done; torch can run the whole call (`Config.fallback`)."""
 
 
 def chosen(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
@@ -28,7 +40,7 @@ _looked_up: set[OpOverload] = set()
 """Calls of other packages for which the rules were listed."""
 
 
-def find_default_rules(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
+def find_default_rules(unknown: AbstractSet[OpOverload]) -> dict[OpOverload, Any]:
     """The rules by which torch.export decomposes by default, for those calls of `unknown` that have one.
 
     torch needs a third of a second to list them. They are listed once, and again for a call of another package, which
@@ -38,9 +50,9 @@ def find_default_rules(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
     if added or not _default_rules:
         _default_rules.update(default_decompositions().items())
         _looked_up.update(added)
-    return {op: _default_rules[op] for op in unknown if op in _default_rules}
+    return {op: _default_rules[op] for op in unknown - KEPT if op in _default_rules}
 
 
-def composite(unknown: Iterable[OpOverload]) -> set[OpOverload]:
+def composite(unknown: AbstractSet[OpOverload]) -> set[OpOverload]:
     """The calls of `unknown` that torch defines only by other calls; it decomposes them even without a rule."""
-    return {op for op in unknown if can_decompose(op)}
+    return {op for op in unknown - KEPT if can_decompose(op)}

@@ -378,8 +378,8 @@ def _describe_conditions(texts: Iterable[str]) -> list[str]:
         conditions.setdefault(key, []).append(_name_sizes(found["condition"]))
     return [
         f"the model's code takes the branch of the example input only for sizes with {' and '.join(found)}, and torch "
-        f"cannot show that all sizes of {dim}, which is {size}, meet it: use Dim.AUTO, which keeps to sizes that do, "
-        "or a smaller range"
+        f"cannot show that all sizes of {dim}, which is {size}, meet it: use Dim.AUTO, which keeps to sizes that do; "
+        "for some conditions, a smaller range helps, too"
         for (dim, size), found in conditions.items()
     ]
 

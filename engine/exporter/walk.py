@@ -153,6 +153,9 @@ class Walk:
 
     def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Translated:
         if target.name() not in INLINED:
+            wrapped = next((argument for argument in args if isinstance(argument, OpOverload)), None)
+            if wrapped is not None:  # a call that writes to its arguments, or has another side effect
+                raise Refusal(f"it wraps {wrapped}, which has no handler")
             raise Refusal("control flow and other higher-order operators are not supported")
         body, values = INLINED[target.name()](args)
         placeholders = body.graph.find_nodes(op="placeholder")

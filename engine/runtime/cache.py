@@ -33,15 +33,12 @@ class LatestUsed(Generic[Key, Entry]):
 
     def get(self, key: Key, make: Callable[[Key], Entry]) -> Entry:
         """The entry of `key`, made by ``make(key)`` if there is none. What `make` raises is passed on."""
-        try:
-            return self._use(key)
-        except KeyError:
-            pass
+        if found := self._use(key):
+            return found[0]
         with self._making:
-            try:
-                return self._use(key)  # another thread may have made it in the meantime
-            except KeyError:
-                entry = make(key)
+            if found := self._use(key):  # another thread may have made it in the meantime
+                return found[0]
+            entry = make(key)
             with self._lock:
                 entry = self._entries.setdefault(key, entry)
                 self._entries.move_to_end(key)
@@ -49,12 +46,13 @@ class LatestUsed(Generic[Key, Entry]):
                     self._entries.popitem(last=False)
         return entry
 
-    def _use(self, key: Key) -> Entry:
-        """The entry of `key`, which is now the one used last. KeyError if there is none."""
+    def _use(self, key: Key) -> tuple[Entry] | None:
+        """The entry of `key`, which is now the one used last; None if there is none."""
         with self._lock:
-            entry = self._entries[key]
+            if key not in self._entries:
+                return None
             self._entries.move_to_end(key)
-        return entry
+            return (self._entries[key],)
 
     def items(self) -> list[tuple[Key, Entry]]:
         """Keys and entries; the one used last comes last."""

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from engine.errors import EngineError, ExecutionError
 from engine.exporter.sources import from_trace, module_of
+from engine.exporter.torch_internals import OpOverload
 
 _ASSIGNED = re.compile(r"\s*(\w+)\b.*? = ")
 _GENERATED = "<eval_with_key"  # how the names of files begin that hold the code of a GraphModule
@@ -47,7 +48,9 @@ def name_call(text: str, node: Node | None) -> ExecutionError:
         return ExecutionError(f"a call of torch: {text}")
     source, module = from_trace(node.meta.get("stack_trace")), module_of(node)
     where = (f" at {source}" if source else "") + (f" in {module}" if module else "")
-    return ExecutionError(f"{node.target}{where}: {text}")
+    wrapped = (argument for argument in node.args if isinstance(argument, OpOverload))
+    name = next(wrapped, node.target)  # with_effects and auto_functionalized wrap another call
+    return ExecutionError(f"{name}{where}: {text}")
 
 
 def _find_failed(error: Exception, nodes: dict[str, Node]) -> Node | None:

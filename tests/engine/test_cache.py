@@ -45,8 +45,9 @@ def test_an_entry_is_made_once_and_the_one_unused_longest_is_dropped(serial):
 
 def test_an_error_is_passed_on_and_leaves_nothing_behind(serial):
     cache = LatestUsed(2, serial=serial)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as raised:
         cache.get(0, lambda key: 1 // key)
+    assert raised.value.__context__ is None  # a traceback shows no error of the cache
     assert keys(cache) == []
     assert cache.get(0, lambda key: key) == 0
 

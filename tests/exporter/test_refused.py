@@ -110,6 +110,12 @@ REFUSED = [
     ("bits of one element type", lambda x: x.view(torch.int32)),
     ("autocast", _autocast),
     ("higher-order operators", lambda x: torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))),
+    (
+        "it wraps aten._linalg_check_errors.default, which has no handler",
+        lambda x: torch.linalg.cross(
+            torch.ops.aten._linalg_check_errors(x[0].int(), "x", is_matrix=False) or x, x, dim=0
+        ),
+    ),
     ("the mean is a result for gradients", lambda x: torch.native_layer_norm(x, [4], None, None, 1e-5)[1]),
     (
         "torch interpolates uint8 by weights that it rounds",
@@ -433,7 +439,8 @@ def test_a_demand_on_a_dim_is_one_reason_in_the_engines_words_whatever_its_range
     told = (
         "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for sizes "
         "with x.shape[0]*x.shape[0] == 16, and torch cannot show that all sizes of batch, which is x.shape[0], meet "
-        "it: use Dim.AUTO, which keeps to sizes that do, or a smaller range; batch can only be 4, because the model's "
+        "it: use Dim.AUTO, which keeps to sizes that do; for some conditions, a smaller range helps, too; "
+        "batch can only be 4, because the model's "
     )
     with pytest.raises(EngineError, match=re.escape(told)):
         export(Squared().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})

@@ -166,6 +166,23 @@ def test_a_line_without_schema_is_refused(tmp_path):
         store.read(path)
 
 
+@pytest.mark.parametrize(
+    ("replaced", "told"),
+    [
+        ((b'"backend": "b"', b'"backend": '), r"a\.jsonl:2: not a JSON line: expecting value at character \d+$"),
+        ((b'"backend": "b", ', b""), r"a\.jsonl:2: backend: missing$"),
+    ],
+    ids=["cut", "missing"],
+)
+def test_a_line_that_somebody_edited_is_explained_in_words(tmp_path, replaced, told):
+    path = written(tmp_path / "a.jsonl", LINE)
+    text = path.read_bytes()
+    assert replaced[0] in text
+    path.write_bytes(text.replace(*replaced))
+    with pytest.raises(UsageError, match=told):
+        store.read(path)
+
+
 def test_a_missing_file_is_a_message(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
         store.read(tmp_path / "none.jsonl")

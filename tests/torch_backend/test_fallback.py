@@ -364,13 +364,45 @@ class Remembers(nn.Module):
 def test_a_model_with_a_call_for_its_side_effect_is_refused_by_the_name_of_the_call():
     class Model(nn.Module):
         def forward(self, x):
-            return torch.linalg.cholesky(x)
+            factor, info = torch.linalg.cholesky_ex(x)
+            torch.ops.aten._linalg_check_errors(info, "cholesky", is_matrix=True)
+            return torch.linalg.cross(factor, x)  # torch orders effects where it decomposes a call
 
     with pytest.raises(
         engine.UnsupportedOp,
         match=r"aten\._linalg_check_errors\.default: a call for its side effect.*test_fallback\.py:\d+\)",
-    ):
+    ) as raised:
         engine.compile(Model().eval(), (torch.eye(3),), config=engine.Config(fallback="torch"))
+    assert raised.value.__context__ is None  # not the error of compiling without torch
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        torch.linalg.cholesky,
+        torch.linalg.inv,
+        torch.linalg.lu_factor,
+        torch.inverse,
+        lambda x: torch.linalg.ldl_factor(x)[0],
+        lambda x: torch.linalg.matrix_power(x, -2),
+        lambda x: torch.linalg.solve(x, x + 1),
+        lambda x: torch.linalg.tensorinv(x, ind=1),
+        lambda x: torch.linalg.tensorsolve(x, x[0]),
+    ],
+    ids=["cholesky", "inv", "lu_factor", "inverse", "ldl_factor", "matrix_power", "solve", "tensorinv", "tensorsolve"],
+)
+def test_a_call_that_checks_for_errors_runs_whole(call):
+    """torch decomposes it into a computation and a check, which is a call for its side effect."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return call(x * 2)
+
+    x = torch.eye(3) + 0.1
+    program = engine.compile(Model().eval(), (x,), FALLBACK)
+    torch.testing.assert_close(program(x), Model()(x))  # the same call of torch
+    with pytest.raises(engine.ExecutionError, match=r"^aten\.\w+\.default at .*test_fallback\.py:\d+: "):
+        program(torch.zeros(3, 3))  # singular
 
 
 def test_a_model_that_writes_to_buffers_is_refused():

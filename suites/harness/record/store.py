@@ -274,6 +274,8 @@ def _decode(text: bytes) -> Record:
         line = numbers.parse_line(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"not a JSON line: {describe_unreadable(error)}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not a JSON line: {error.msg.lower()} at character {error.pos + 1}") from None
     except ValueError as error:
         raise ValueError(f"not a JSON line: {error}") from None
     except RecursionError:
@@ -301,6 +303,8 @@ def _explained(error: ValidationError) -> str:
     found = error.errors(include_url=False)
     place = ".".join(str(part) for part in found[0]["loc"])
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    if found[0]["type"] == "missing":
+        return f"{place}: missing{more}"
     return f"{place}: {found[0]['msg'].lower()}, got {str(found[0]['input'])[:60]!r}{more}"
 
 
