@@ -49,6 +49,7 @@ def tabs(browser):
 
     def open_tab():
         page = browser.new_context().new_page()
+        page.set_default_timeout(120_000)  # milliseconds; other work may leave the browser little of the processor
         page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))

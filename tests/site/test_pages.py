@@ -39,7 +39,7 @@ def test_every_page_draws_without_complaint_fits_every_width_and_has_its_raw_num
         for width in WIDTHS.values():
             page.set_viewport_size({"width": width, "height": 900})
             try:  # charts follow the width a moment later
-                page.wait_for_function(f"document.documentElement.scrollWidth <= {width}", timeout=3000)
+                page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
             except api.TimeoutError:
                 pytest.fail(f"{name} is wider than {width} pixels")
         for chart in page.query_selector_all(".chart:not([hidden])"):
