@@ -171,8 +171,11 @@ def test_a_line_without_schema_is_refused(tmp_path):
     [
         ((b'"backend": "b"', b'"backend": '), r"a\.jsonl:2: not a JSON line: expecting value at character \d+$"),
         ((b'"backend": "b", ', b""), r"a\.jsonl:2: backend: missing$"),
+        ((b"[[1.0]]", b"[[-1.0]]"), r"a\.jsonl:2: seconds: expected a positive number below 1e12, got -1\.0$"),
+        ((b"[[1.0]]", b"[[1e300]]"), r"a\.jsonl:2: seconds: expected a positive number below 1e12, got 1e\+300$"),
+        ((b'"nodes": null', b'"nodes": -5'), r"a\.jsonl:2: facts\.nodes: .* greater than or equal to 0, got '-5'$"),
     ],
-    ids=["cut", "missing"],
+    ids=["cut", "missing", "negative time", "endless time", "negative count"],
 )
 def test_a_line_that_somebody_edited_is_explained_in_words(tmp_path, replaced, told):
     path = written(tmp_path / "a.jsonl", LINE)

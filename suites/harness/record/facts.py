@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 FIELDS = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Of every class of the schema: other keys are an error, and the text below a field is its description."""
@@ -30,9 +30,9 @@ class Reported:
 
 
 _REPORTED, _GATES, _COUNTED = Reported(), Reported(gates=True), Reported(gates=True, counted=True)
-Count = Annotated[int | None, _GATES]
-CountedCount = Annotated[int | None, _COUNTED]
-ReportedCount = Annotated[int | None, _REPORTED]
+Count = Annotated[int | None, Field(ge=0), _GATES]
+CountedCount = Annotated[int | None, Field(ge=0), _COUNTED]
+ReportedCount = Annotated[int | None, Field(ge=0), _REPORTED]
 
 
 class Facts(BaseModel):

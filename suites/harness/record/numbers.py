@@ -16,7 +16,8 @@ from suites.harness.record.schema import AblationRecord, Ratio, Record, Samples,
 _MANY_DIGITS = re.compile(rb"\d{19}")
 _LARGEST = 2**63 - 1
 """Largest signed integer of 64 bits."""
-_INFINITY = float("inf")
+_LARGEST_TIME = 1e12
+"""Seconds, and the ratio of two times: no process lives for 30,000 years."""
 
 
 def parse_line(text: bytes) -> Any:
@@ -49,10 +50,10 @@ def _parse_int(digits: str) -> int:
 
 
 def check_times(record: Record) -> None:
-    """ValueError if a time, or a ratio of times, is not a positive number: nothing can be said of it."""
+    """ValueError if a time, or a ratio of times, is not a positive number below 1e12: nothing can be said of it."""
     for name, value in _list_times(record):
-        if not 0 < value < _INFINITY:
-            raise ValueError(f"{name}: expected a positive number, got {value}")
+        if not 0 < value < _LARGEST_TIME:
+            raise ValueError(f"{name}: expected a positive number below 1e12, got {value}")
 
 
 def _list_times(record: Record) -> Iterator[tuple[str, float]]:
