@@ -26,12 +26,12 @@ CELLS = {
     "arena": rows.write_size("arena_bytes"),
     "of the bound": write_share,
     "peak memory": rows.write_size("run_peak_rss_bytes"),
-    "speed vs eager": rows.write_speed,
+    rows.SPEED: rows.write_speed,
 }
 LEGEND = (
     "Arena: memory of all tensors between launches. Of the bound: the arena over the largest sum of tensors that are "
     "needed at the same time. Peak memory: of a process that reads what another one exported or compiled, above the "
-    "imports. Speed: time of eager over that of the row with its 95% interval, above 1 the row is faster."
+    f"imports. {rows.SPEED_LEGEND}"
 )
 
 

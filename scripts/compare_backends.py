@@ -16,7 +16,7 @@ from suites.harness.present import rows
 CELLS = {
     "backend": rows.write_text("backend"),
     "latency": rows.write_latency,
-    "speed vs eager": rows.write_speed,
+    rows.SPEED: rows.write_speed,
     "error": rows.write_error,
     "import": rows.write_seconds("import_s"),
     "export": rows.write_seconds("export_s"),
@@ -26,8 +26,7 @@ CELLS = {
     "artifact": rows.write_size("artifact_bytes"),
 }
 LEGEND = (
-    "Speed: time of eager over that of the row with its 95% interval, above 1 the row is faster. In all other columns "
-    "less is better. Peak memory is above the imports, with nothing exported."
+    f"{rows.SPEED_LEGEND} In all other columns less is better. Peak memory is above the imports, with nothing exported."
 )
 
 

@@ -29,7 +29,7 @@ SUITE, NAME, MARKER = "onnxruntime", "compare_onnxruntime", "compare-onnxruntime
 CELLS = {
     "backend": lambda row: f"`{row['backend']}`",
     "latency": rows.write_latency,
-    "speed vs onnxruntime": rows.write_speed,
+    rows.SPEED: rows.write_speed,
     "error": rows.write_error,
     "export": rows.write_seconds("export_s"),
     "compile": rows.write_seconds("compile_s"),
@@ -37,10 +37,9 @@ CELLS = {
     "peak memory": rows.write_size("run_peak_rss_bytes"),
 }
 LEGEND = (
-    "Speed: time of ONNX Runtime as usual over that of the row with its 95% interval, above 1 the row is faster. In "
-    "all other columns less is better. Peak memory is above the imports, with nothing exported. Operators: how many "
-    "more the optimised graph has than the exported one; in brackets those that the offline optimiser made, before "
-    "ONNX Runtime's own optimisations."
+    f"{rows.SPEED_LEGEND} In all other columns less is better. Peak memory is above the imports, with nothing "
+    "exported. Operators: how many more the optimised graph has than the exported one; in brackets those that the "
+    "offline optimiser made, before ONNX Runtime's own optimisations."
 )
 
 

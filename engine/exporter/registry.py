@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.exporter.torch_internals import OpOverload, schema_arguments
+from engine.exporter.torch_internals import OpOverload, has_results, schema_arguments
 
 
 class Refusal(Exception):
@@ -165,6 +165,11 @@ def find_handler(target: OpOverload) -> Handler:
 def is_known(target: OpOverload) -> bool:
     """True for an overload that has a handler, is refused or is dropped, so that torch must not decompose it."""
     return target in HANDLERS or target in REFUSED or target in DROPPED or str(target) in FOREIGN
+
+
+def runs_for_effect(target: OpOverload) -> bool:
+    """True for an overload that returns nothing and is not dropped: what it does must happen in every call."""
+    return not has_results(target) and target not in DROPPED
 
 
 def kept_whole() -> tuple[OpOverload, ...]:

@@ -23,7 +23,7 @@ from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
-from engine.exporter.registry import DEVICES, is_known
+from engine.exporter.registry import DEVICES, is_known, runs_for_effect
 from engine.exporter.signature import list_user_inputs
 from engine.exporter.small_sizes import find_other_paths
 from engine.exporter.sources import from_error
@@ -32,9 +32,11 @@ from engine.exporter.torch_internals import (
     DynamicOutputShapeException,
     FakeTensor,
     OpOverload,
+    UnsupportedOperatorException,
     guards_of,
     is_mutable,
     is_wrapper,
+    keep_unused,
     parts_of,
     storage_key,
     tree_flatten,
@@ -231,7 +233,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules
-        with _errors_as_one_sentence(program):
+        with _errors_as_one_sentence(program), keep_unused(filter(runs_for_effect, _targets(program))):
             program = program.run_decompositions(table)
     return program
 
@@ -342,6 +344,8 @@ def _sentence(error: Exception, program: ExportedProgram | None) -> EngineError:
         text = f"the shape of what {error.func} returns depends on the values of tensors"
     if isinstance(error, PendingUnbackedSymbolNotFound):
         text = "a shape, or where a slice begins, depends on the values of tensors"
+    if isinstance(error, UnsupportedOperatorException):
+        text = f"torch cannot tell the shape of what {error.func} returns: register it by torch.library.register_fake"
     text = _TO_TORCH.sub("", text)
     where = from_error(error)
     return EngineError(f"torch.export could not capture the model: {text}" + (f" ({where})" if where else ""))

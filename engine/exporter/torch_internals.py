@@ -8,8 +8,8 @@ in other modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,12 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 # A tensor of torch.export without data. No public name distinguishes it from a tensor with data. And what torch raises
 # where it would have to read data: these errors say nothing but the name of an operator.
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    UnsupportedOperatorException,
+)
 
 # The only way to change the arguments of every operator below autograd.
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -49,6 +54,7 @@ __all__ = [
     "TorchDispatchMode",
     "TracingContext",
     "TreeSpec",
+    "UnsupportedOperatorException",
     "can_decompose",
     "compile_functional_graphs",
     "decomposition",
@@ -57,6 +63,7 @@ __all__ = [
     "is_contiguous",
     "is_mutable",
     "is_wrapper",
+    "keep_unused",
     "keep_whole",
     "parts_of",
     "schema_arguments",
@@ -118,6 +125,22 @@ def keep_whole(overloads: Iterable[OpOverload]) -> AbstractContextManager[None]:
 
     block: AbstractContextManager[None] = _override_composite_implicit_decomp(_definitions(tuple(overloads)))
     return block
+
+
+@contextmanager
+def keep_unused(overloads: Iterable[OpOverload]) -> Iterator[None]:
+    """A block in which tracing does not remove calls of `overloads` whose results are not used, in all threads.
+
+    `torch.fx.node.has_side_effect` is public, but what it adds stays for the rest of the process.
+    """
+    from torch.fx.node import _side_effectful_functions as kept
+
+    added = set(overloads) - kept
+    kept |= added
+    try:
+        yield
+    finally:
+        kept -= added
 
 
 @cache  # torch takes 14 ms to look at 300 operators

@@ -17,10 +17,10 @@ from torch.fx.node import map_arg
 from engine.errors import InternalError
 from engine.exporter.context import CallContext, Missing, tensor_type
 from engine.exporter.quantised import decode
-from engine.exporter.registry import DROPPED, Handler, Refusal, bind, find_handler, overload
+from engine.exporter.registry import Handler, Refusal, bind, find_handler, overload, runs_for_effect
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
-from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, has_results, schema_arguments, tree_leaves
+from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, schema_arguments, tree_leaves
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Origin, Source, Value
 from engine.graph import Node as GraphNode
@@ -244,7 +244,7 @@ INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Translated]]]] = 
 
 
 def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
-    """Nodes on which the outputs depend, and calls without a result that are not in `DROPPED`."""
+    """Nodes on which the outputs depend, and calls that run for what they do."""
     needed: set[Node] = set()
     for node in reversed(list(nodes)):
         if node.op == "output" or node in needed or _must_run(node):
@@ -255,5 +255,5 @@ def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
 
 def _must_run(node: Node) -> bool:
     if isinstance(node.target, OpOverload):
-        return not has_results(node.target) and node.target not in DROPPED
+        return runs_for_effect(node.target)
     return isinstance(node.target, HigherOrderOperator) and node.target.name() not in INLINED

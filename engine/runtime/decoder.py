@@ -416,7 +416,9 @@ class Decoder:
         if not isinstance(state, Cache) or state.artifact is not self._artifacts["prefill"]:
             of = "another decoder" if isinstance(state, Cache) else "a program"
             got = f"a state of {of}" if isinstance(state, State) else type(state).__name__
-            raise ShapeError(f"state: expected one of decoder.new_state(), for {self.batch} texts, got {got}")
+            raise ShapeError(
+                f"state: expected one of decoder.new_state(), for {self._describe_batch('text')}, got {got}"
+            )
         return state
 
     def _length(self, ids: Any) -> int:
@@ -434,8 +436,13 @@ class Decoder:
         """`lengths` as int64 [batch]; None means `length`. ShapeError for anything but numbers from 1 to `length`."""
         counts = np.full(self.batch, length, np.int64) if lengths is None else to_int64(lengths)
         if counts is None or counts.shape != (self.batch,) or counts.min() < 1 or counts.max() > length:
-            raise ShapeError(f"lengths: expected {self.batch} whole numbers from 1 to {length}, got {lengths!r}")
+            expected = self._describe_batch("whole number")
+            raise ShapeError(f"lengths: expected {expected} from 1 to {length}, got {lengths!r}")
         return counts
+
+    def _describe_batch(self, noun: str) -> str:
+        """``"1 text"`` or ``"3 texts"``."""
+        return f"{self.batch} {noun}{'' if self.batch == 1 else 's'}"
 
     def check_room(self) -> None:
         """Write a token to the last slot of each text, then empty the cache.

@@ -168,14 +168,14 @@ def test_what_the_cache_cannot_hold_is_refused(decoder):
         (torch.zeros(1, 0, dtype=torch.long), None, r"got int64 \[1, 0\]"),
         ([[1, 2]], None, r"\[1, 1 to 48\], got list, which is neither a NumPy array nor a torch tensor"),
         (torch.zeros(1, 5), None, r"ids: expected int64 \[1, 1 to 48\], got float32 \[1, 5\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [6], "lengths: expected 1 whole numbers from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), [0], "lengths: expected 1 whole numbers from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), [2, 2], "lengths: expected 1 whole numbers from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), 3, "lengths: expected 1 whole numbers from 1 to 5, got 3"),
+        (torch.zeros(1, 5, dtype=torch.long), [6], "lengths: expected 1 whole number from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [0], "lengths: expected 1 whole number from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [2, 2], "lengths: expected 1 whole number from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), 3, "lengths: expected 1 whole number from 1 to 5, got 3"),
         (torch.zeros(1, 5, dtype=torch.long), [2.7], r"got \[2.7\]"),
         (torch.zeros(1, 5, dtype=torch.long), [True], r"got \[True\]"),
         (torch.zeros(1, 5, dtype=torch.long), ["2"], r"got \['2'\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]], "lengths: expected 1 whole numbers from 1 to 5"),
+        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]], "lengths: expected 1 whole number from 1 to 5"),
     ],
 )
 def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
@@ -184,7 +184,7 @@ def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
 
 
 def test_a_state_that_is_no_cache_is_refused(decoder):
-    told = r"^state: expected one of decoder\.new_state\(\), for 1 texts, got "
+    told = r"^state: expected one of decoder\.new_state\(\), for 1 text, got "
     for state, got in ((decoder.entry("prefill").new_state(), "a state of a program$"), ({}, "dict$")):
         with pytest.raises(ShapeError, match=told + got):
             decoder.prefill(some_ids(1, 3), state=state)

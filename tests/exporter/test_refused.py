@@ -536,3 +536,15 @@ def test_a_failure_without_a_text_in_a_decomposition_is_named_by_its_class():
         export(Shy().eval(), (f32(3, 3),))
     assert str(caught.value).startswith("torch.export could not capture the model: AssertionError")
     assert "While executing" not in str(caught.value)
+
+
+def test_an_operator_without_a_fake_is_told_with_the_way_to_register_one():
+    library = torch.library.Library("tests_of_refusals_without_fake", "FRAGMENT")
+    library.define("triple(Tensor x) -> Tensor")
+    library.impl("triple", lambda x: x * 3, "CPU")
+    with pytest.raises(EngineError) as caught:
+        engine.compile(Function(torch.ops.tests_of_refusals_without_fake.triple).eval(), (f32(3),))
+    assert str(caught.value).startswith(
+        "torch.export could not capture the model: torch cannot tell the shape of what "
+        "tests_of_refusals_without_fake.triple.default returns: register it by torch.library.register_fake"
+    )

@@ -15,6 +15,7 @@ from suites.cli import guard
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.roofs import Roofs
+from suites.harness.record.schema import Latency, Ratio
 from suites.harness.run.runner import Interrupted
 from tests.harness import records
 
@@ -185,3 +186,22 @@ def test_a_script_names_no_records_that_it_has_removed_when_it_is_interrupted(tm
     with pytest.raises(SystemExit) as ended:
         guard(measure, "bench_phases")
     assert (ended.value.code, capsys.readouterr().err) == (130, "interrupted; nothing was stored\n")
+
+
+@pytest.mark.parametrize("name", ["ablate_memory", "compare_backends", "compare_onnxruntime"])
+def test_the_table_of_a_stored_run_names_the_baseline_of_that_run(name, root, monkeypatch, capsys, tmp_path):
+    fields = {"baseline": "openvino", "latency": Latency(p50=1e-3, p90=1e-3, p99=1e-3, min=1e-3, n=1)}
+    found = [
+        records.summary(backend="openvino", **fields),
+        records.summary(backend="eager", ratio=Ratio(0.5, 0.4, 0.6), verdict="faster", **fields),
+    ]
+    with store.Writer(tmp_path / "runs" / "here" / "20260101T000000Z.jsonl") as writer:
+        writer.append(records.environment(), *found)
+    page = tmp_path / "page.md"
+    marker = name.replace("_", "-")
+    page.write_text(f"<!-- {marker} -->\n<!-- /{marker} -->\n")
+    arguments = [f"{name}.py", "--stored", "20260101T000000Z", "--results", str(tmp_path), "--into", str(page)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    runpy.run_path(str(root / "scripts" / f"{name}.py"), run_name="__main__")
+    assert "speed vs openvino" in page.read_text()
+    assert "time of the backend in the heading" in page.read_text()

@@ -456,6 +456,38 @@ def test_inside_of_torch_compile_it_can_be_refused(mixed):
         found(drawn(2, 8))
 
 
+# --- calls for what they do ------------------------------------------------------------------------------------------
+
+COUNTED = []
+
+
+@torch.library.custom_op("enginebench_tests::count", mutates_args=())
+def count(x: torch.Tensor) -> None:
+    COUNTED.append(x.clone())
+
+
+@count.register_fake
+def _(x):
+    return None
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["as it is", "decomposed for a write"])
+def test_a_call_that_returns_nothing_runs_in_every_call(writes):
+    class Counts(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            if writes:
+                y.add_(1)  # without it nothing is decomposed
+            count(y)
+            return y.cumsum(0)
+
+    program = engine.compile(Counts().eval(), (drawn(3),), FALLBACK)
+    COUNTED.clear()
+    for seed in (1, 2):
+        program(drawn(3, seed=seed))
+    assert torch.equal(torch.stack(COUNTED), torch.stack([drawn(3, seed=seed) * 2 + writes for seed in (1, 2)]))
+
+
 # --- strides ---------------------------------------------------------------------------------------------------------
 
 

@@ -28,9 +28,17 @@ def read_rows(frame: pd.DataFrame) -> list[Row]:
     return [*plain.where(frame.notna(), None).to_dict("records")]
 
 
+SPEED = "speed vs {baseline}"
+"""The heading of `write_speed`. The rows of a stored run may have another baseline than the script that prints them."""
+SPEED_LEGEND = (
+    "Speed: time of the backend in the heading over that of the row with its 95% interval, above 1 the row is faster."
+)
+
+
 def write_lines(rows: Sequence[Row], cells: Mapping[str, Cell]) -> list[list[str]]:
-    """The headings of `cells`, then the text of every row below them."""
-    return [list(cells), *([write(row) for write in cells.values()] for row in rows)]
+    """The headings of `cells`, then the text of every row below them. `rows` have one baseline, which `SPEED` names."""
+    headings = [SPEED.format(baseline=rows[0]["baseline"]) if heading == SPEED else heading for heading in cells]
+    return [headings, *([write(row) for write in cells.values()] for row in rows)]
 
 
 def print_rows(console: Console, lines: Sequence[Sequence[str]], title: str, caption: str) -> None:
