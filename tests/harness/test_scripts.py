@@ -189,7 +189,7 @@ def test_a_script_names_no_records_that_it_has_removed_when_it_is_interrupted(tm
 
 
 @pytest.mark.parametrize("name", ["ablate_memory", "compare_backends", "compare_onnxruntime"])
-def test_the_table_of_a_stored_run_names_the_baseline_of_that_run(name, root, monkeypatch, capsys, tmp_path):
+def test_the_table_of_a_stored_run_names_the_baseline_of_that_run(name, root, monkeypatch, tmp_path):
     fields = {"baseline": "openvino", "latency": Latency(p50=1e-3, p90=1e-3, p99=1e-3, min=1e-3, n=1)}
     found = [
         records.summary(backend="openvino", **fields),
@@ -200,8 +200,7 @@ def test_the_table_of_a_stored_run_names_the_baseline_of_that_run(name, root, mo
     page = tmp_path / "page.md"
     marker = name.replace("_", "-")
     page.write_text(f"<!-- {marker} -->\n<!-- /{marker} -->\n")
-    arguments = [f"{name}.py", "--stored", "20260101T000000Z", "--results", str(tmp_path), "--into", str(page)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    runpy.run_path(str(root / "scripts" / f"{name}.py"), run_name="__main__")
+    arguments = ["--stored", "20260101T000000Z", "--results", str(tmp_path), "--into", str(page)]
+    assert not run(root, monkeypatch, name, *arguments)
     assert "speed vs openvino" in page.read_text()
     assert "time of the backend in the heading" in page.read_text()
