@@ -34,7 +34,7 @@ SURROUNDINGS = ("kernel", "governor", "python", "versions")
 """What must be the same for times to be comparable."""
 
 IS_BASELINE = "the other rows are relative to this backend or to its first copy"
-NO_COMMON_ROUNDS = "one of the runs did not measure the row and its baseline in common rounds"
+NO_COMMON_ROUNDS = "one of the runs, or both, did not measure the row and its baseline in common rounds"
 
 
 @dataclass(frozen=True)
