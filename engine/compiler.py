@@ -351,7 +351,8 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
             for name, (example, shapes) in decoding.examples(module, batch, max_length).items()
         }
     except EngineError as error:
-        if type(error) is not EngineError or isinstance(error.__cause__, ValueError):  # the module's own refusal
+        # Torch's error about sizes is one of these. Others, such as one that the module raises, have another reason.
+        if type(error) is not EngineError or type(error.__cause__) not in (RuntimeError, IndexError):
             raise
         room = f"the module must take batch={batch} texts of up to max_length={max_length} tokens"
         raise EngineError(f"{error}. Its buffers may have other sizes: {room}") from error

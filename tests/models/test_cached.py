@@ -53,10 +53,15 @@ def test_tokens_are_those_of_transformers(name, fields):
     [
         ("Gemma2", {"final_logit_softcapping": None}, "Gemma2Attention asks for softcap, which"),
         ("Bloom", {"n_layer": 2, "n_head": 4}, "BloomForCausalLM: 2 of 2 layers do not call the attention"),
+        (
+            "Llama",
+            {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
+            "its control flow depends on the values of tensors",
+        ),
     ],
-    ids=["limit of scores", "attention of its own"],
+    ids=["limit of scores", "attention of its own", "angles that depend on the length"],
 )
-def test_an_attention_that_the_cache_does_not_have_is_refused(name, fields, told):
+def test_what_the_cache_or_a_program_does_not_have_is_refused_with_the_reason_alone(name, fields, told):
     with pytest.raises(EngineError, match=told) as caught:
         engine.compile_decoder(CachedLM(network(name, **fields), 1, LONGEST).eval(), LONGEST)
     assert "other sizes" not in str(caught.value)
