@@ -301,6 +301,25 @@ def test_the_note_names_the_kinds_of_which_no_switch_changes(kinds, text):
     assert ablation_table.write_notes([whole, *lines])[0].endswith(f"; it changes no switch of the {text}")
 
 
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (12, "fuse_gelu, op0=vector, op1=vector"),
+        (13, "fuse_gelu, 13 kernel variants, which enginebench show RUN --csv"),
+    ],
+)
+def test_a_note_has_the_number_of_unreached_kernel_variants_if_there_are_many(count, told):
+    names = [("fuse_gelu", "pass"), *((f"op{number}=vector", "kernel") for number in range(count))]
+    lines = [
+        AblationRecord(
+            case="c", switch=name, switch_kind=kind, mode=LEAVE_ONE_OUT, reached=False, with_="a", without="b",
+        )
+        for name, kind in names
+    ]  # fmt: skip
+    (note,) = ablation_table.write_notes(lines)
+    assert note.startswith(f"Not reached (the same program, so not timed): {told}")
+
+
 # --- the whole way ----------------------------------------------------------------------------------------------------
 
 

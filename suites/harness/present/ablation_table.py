@@ -85,6 +85,19 @@ def list_unreached(records: Sequence[AblationRecord]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+MOST_VARIANTS = 12
+"""Kernel variants that a note lists by name. An ablation of all kernels has variants of all operators of the engine."""
+
+
+def _shorten_variants(names: Sequence[str], records: Sequence[AblationRecord]) -> list[str]:
+    """`names`, with a number in place of the kernel variants among them if there are many."""
+    variants = {record.switch for record in records if record.switch_kind == "kernel"} & set(names)
+    if len(variants) <= MOST_VARIANTS:
+        return [*names]
+    others = [name for name in names if name not in variants]
+    return [*others, f"{len(variants)} kernel variants, which enginebench show RUN --csv lists"]
+
+
 def list_inapplicable(records: Sequence[AblationRecord]) -> list[str]:
     """Names of switches that are not applicable to the program."""
     return list(dict.fromkeys(record.switch for record in records if record.status == _NOT_APPLICABLE))
@@ -146,7 +159,7 @@ def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:
         kinds = f"kind{'s' if len(kept) > 1 else ''} {', '.join(kept)}"
         stays = f"; it changes no switch of the {kinds}" if kept and (alone or "pass" not in kept) else ""
         yield f"{ALL}: {everything.without} against {everything.with_}{stays}."
-    unreached = list_unreached(records)
+    unreached = _shorten_variants(list_unreached(records), records)
     if unreached:
         yield f"Not reached (the same program, so not timed): {', '.join(unreached)}."
     inapplicable = [record for record in records if record.status == _NOT_APPLICABLE]
