@@ -351,7 +351,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
             for name, (example, shapes) in decoding.examples(module, batch, max_length).items()
         }
     except EngineError as error:
-        # Torch's error about sizes is one of these. Others, such as one that the module raises, have another reason.
+        # Torch reports a wrong size by one of these two errors. Any other error has another reason.
         if type(error) is not EngineError or type(error.__cause__) not in (RuntimeError, IndexError):
             raise
         room = f"the module must take batch={batch} texts of up to max_length={max_length} tokens"

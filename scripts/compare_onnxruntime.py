@@ -38,8 +38,8 @@ CELLS = {
 }
 LEGEND = (
     f"{rows.SPEED_LEGEND} In all other columns less is better. Peak memory is above the imports, with nothing "
-    "exported. Operators: how many more the optimised graph has than the exported one; in brackets those that the "
-    "offline optimiser made, before ONNX Runtime's own optimisations."
+    "exported. The lower table counts how many more operators of each kind the optimised graph has than the exported "
+    "one. In brackets are those that the offline optimiser made, before ONNX Runtime's own optimisations."
 )
 
 

@@ -168,7 +168,7 @@ def is_known(target: OpOverload) -> bool:
 
 
 def runs_for_effect(target: OpOverload) -> bool:
-    """True for an overload that returns nothing and is not dropped: what it does must happen in every call."""
+    """True if the overload returns nothing and is not in `DROPPED`. It is called for its effect and must always run."""
     return not has_results(target) and target not in DROPPED
 
 

@@ -131,7 +131,7 @@ def keep_whole(overloads: Iterable[OpOverload]) -> AbstractContextManager[None]:
 def keep_unused(overloads: Iterable[OpOverload]) -> Iterator[None]:
     """A block in which tracing does not remove calls of `overloads` whose results are not used, in all threads.
 
-    `torch.fx.node.has_side_effect` is public, but what it adds stays for the rest of the process.
+    `torch.fx.node.has_side_effect` is public, but it cannot be undone.
     """
     from torch.fx.node import _side_effectful_functions as kept
 

@@ -244,7 +244,7 @@ INLINED: dict[str, Callable[[Any], tuple[GraphModule, Sequence[Translated]]]] = 
 
 
 def needed_by_outputs(nodes: Iterable[Node]) -> set[Node]:
-    """Nodes on which the outputs depend, and calls that run for what they do."""
+    """Nodes on which the outputs depend, and calls that run for their effect."""
     needed: set[Node] = set()
     for node in reversed(list(nodes)):
         if node.op == "output" or node in needed or _must_run(node):

@@ -40,7 +40,7 @@ class CachedLM(nn.Module):
     """ids [B, S], position [B], lengths [B], all int64 -> logits [B, vocabulary] behind the last token of each text.
 
     Several tokens at once begin a text: they attend to each other alone. One token attends to what the cache holds.
-    A layer with a sliding window attends to the last tokens of it alone, and its cache holds all tokens nevertheless.
+    A layer with a sliding window attends only to the tokens in the window. Its cache still holds all tokens.
 
     Args:
         network: a causal language model of transformers, whose configuration is changed to use this cache.
