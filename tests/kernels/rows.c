@@ -68,6 +68,25 @@ static void add_large_mean(case_visitor *v) {
     visit_case(v, &c);
 }
 
+/* Rows of millions of elements: one float sum over all of them loses digits, as each element is small beside it. */
+enum { LONG_ROW = 1 << 21, STREAMED_ROW = 1 << 23 /* whole vectors past the caches */ };
+
+static void add_long_norm(case_visitor *v) {
+    test_case c;
+    make_norm(&c, v->op, 1, LONG_ROW + 5, 0, 0, DENSE);
+    case_edit(&c, raise_mean, 100, 0);
+    case_note(&c, "large mean");
+    c.tolerance = 2e-5; /* the mean rounded to float is off by up to 4e-6, and the results are divided by 1.7 */
+    visit_case(v, &c);
+}
+
+static void add_long_softmax(case_visitor *v, int64_t n) {
+    test_case c;
+    make_softmax(&c, v->op, 1, n, 1, DENSE);
+    if (strcmp(v->op, "softmax") == 0) c.tolerance = 40 * 2e-6 / (double)n; /* n / 40 is about the sum, so 40 / n the largest */
+    visit_case(v, &c);
+}
+
 static void run_once(const test_case *c, int32_t k, void *y) {
     prepared p;
     int32_t failed;
@@ -286,6 +305,7 @@ void cases_norm(case_visitor *v) {
     visit_case(v, &c);
     make_norm(&c, v->op, 3, 0, 1, 0, DENSE);
     visit_case(v, &c);
+    add_long_norm(v);
     if (strcmp(v->op, "layer_norm") == 0) {
         add_two_axes(v);
         add_large_mean(v);
@@ -317,6 +337,8 @@ void cases_softmax(case_visitor *v) {
     visit_case(v, &c);
     make_softmax(&c, v->op, 700, 64, 1, DENSE);
     visit_case(v, &c);
+    add_long_softmax(v, LONG_ROW + 5);
+    if (strcmp(v->op, "softmax") == 0) add_long_softmax(v, STREAMED_ROW);
     for (int i = 0; i < STREAMS && strcmp(v->op, "softmax") == 0; i++) {
         const int64_t rows = streams[i][0], n = streams[i][1];
         make_softmax(&c, v->op, rows, n, 1, DENSE);

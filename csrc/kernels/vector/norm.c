@@ -8,7 +8,11 @@
 #include "math.h"
 #include "table.h"
 
-enum { TILE_ELEMENTS = 16384, LANES = 4 /* independent sums, so that additions do not wait for each other */ };
+enum {
+    TILE_ELEMENTS = 16384,
+    BLOCK_ELEMENTS = 16384, /* elements in one sum: a multiple of LANES vectors on every ISA */
+    LANES = 4 /* independent sums, so that additions do not wait for each other */
+};
 
 typedef struct {
     int64_t n;      /* elements a row */
@@ -53,22 +57,27 @@ EB_INLINE vf take_part(const row *r, int64_t i, int64_t count, int adds, int kee
     return v;
 }
 
-/* Sum over a row of what `term` makes of each vector v; lanes beyond the row do not count. */
+/* Sum over a row of what `term` makes of each vector v; lanes beyond the row do not count. The sums of blocks are added:
+ * one sum over millions of elements would lose the last bits of each. */
 #define EB_ROW_SUM(result, r, adds, keeps, v, term)                                 \
     {                                                                               \
-        vf sums_[LANES] = {{0}};                                                    \
-        int64_t i_ = 0;                                                             \
-        for (; i_ + LANES * EB_VL <= (r)->n; i_ += LANES * EB_VL)                   \
-            for (int l_ = 0; l_ < LANES; l_++) {                                    \
-                vf v = take(r, i_ + l_ * EB_VL, adds, keeps);                       \
-                sums_[l_] += term;                                                  \
+        vf total_ = vf_set(0);                                                      \
+        for (int64_t i_ = 0; i_ < (r)->n;) {                                        \
+            const int64_t end_ = eb_min((r)->n, i_ + BLOCK_ELEMENTS);               \
+            vf sums_[LANES] = {{0}};                                                \
+            for (; i_ + LANES * EB_VL <= end_; i_ += LANES * EB_VL)                 \
+                for (int l_ = 0; l_ < LANES; l_++) {                                \
+                    vf v = take(r, i_ + l_ * EB_VL, adds, keeps);                   \
+                    sums_[l_] += term;                                              \
+                }                                                                   \
+            for (; i_ < end_; i_ += EB_VL) {                                        \
+                int64_t count_ = eb_min(EB_VL, end_ - i_);                          \
+                vf v = take_part(r, i_, count_, adds, keeps);                       \
+                sums_[0] += vf_select(vf_first(count_), term, vf_set(0));           \
             }                                                                       \
-        for (; i_ < (r)->n; i_ += EB_VL) {                                          \
-            int64_t count_ = eb_min(EB_VL, (r)->n - i_);                            \
-            vf v = take_part(r, i_, count_, adds, keeps);                           \
-            sums_[0] += vf_select(vf_first(count_), term, vf_set(0));               \
+            total_ += (sums_[0] + sums_[1]) + (sums_[2] + sums_[3]);                \
         }                                                                           \
-        result = vf_sum((sums_[0] + sums_[1]) + (sums_[2] + sums_[3]));             \
+        result = vf_sum(total_);                                                    \
     }
 
 /* (x - mean) * scale, then weight and bias where there are any. */
@@ -135,19 +144,25 @@ static float largest(const float *x, int64_t n) {
 
 static void softmax_row(row *r) {
     float top = largest(r->x, r->n);
-    vf sum = vf_set(0);
+    vf total = vf_set(0);
     int64_t i = 0, n = r->n;
-    for (; i + EB_VL <= n; i += EB_VL) {
-        vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
-        vf_store(r->y + i, v);
-        sum += v;
+    while (i < n) {
+        const int64_t end = eb_min(n, i + BLOCK_ELEMENTS);
+        vf sum = vf_set(0);
+        for (; i + EB_VL <= end; i += EB_VL) {
+            vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
+            vf_store(r->y + i, v);
+            sum += v;
+        }
+        if (i < end) {
+            vf v = vf_exp_nonpositive(vf_load_part(r->x + i, end - i) - top);
+            vf_store_part(r->y + i, v, end - i);
+            sum += vf_select(vf_first(end - i), v, vf_set(0));
+            i = end;
+        }
+        total += sum;
     }
-    if (i < n) {
-        vf v = vf_exp_nonpositive(vf_load_part(r->x + i, n - i) - top);
-        vf_store_part(r->y + i, v, n - i);
-        sum += vf_select(vf_first(n - i), v, vf_set(0));
-    }
-    float factor = 1 / vf_sum(sum);
+    float factor = 1 / vf_sum(total);
     for (i = 0; i + EB_VL <= n; i += EB_VL) vf_store(r->y + i, vf_load(r->y + i) * factor);
     for (; i < n; i++) r->y[i] *= factor;
 }
@@ -165,14 +180,19 @@ EB_INLINE void put_pending(const pending_row *before, int64_t i) {
 
 static void softmax_past_caches(const row *r, pending_row *before, float *kept) {
     float top = largest(r->x, r->n);
-    vf sum = vf_set(0);
-    for (int64_t i = 0; i < r->n; i += EB_VL) {
-        vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
-        vf_store(kept + i, v);
-        sum += v;
-        if (before->y) put_pending(before, i);
+    vf total = vf_set(0);
+    for (int64_t i = 0; i < r->n;) {
+        const int64_t end = eb_min(r->n, i + BLOCK_ELEMENTS);
+        vf sum = vf_set(0);
+        for (; i < end; i += EB_VL) {
+            vf v = vf_exp_nonpositive(vf_load(r->x + i) - top);
+            vf_store(kept + i, v);
+            sum += v;
+            if (before->y) put_pending(before, i);
+        }
+        total += sum;
     }
-    *before = (pending_row){kept, r->y, 1 / vf_sum(sum), r->n};
+    *before = (pending_row){kept, r->y, 1 / vf_sum(total), r->n};
 }
 
 static void log_softmax_row(row *r) {
