@@ -180,7 +180,7 @@ def test_the_beginning_of_several_suites_is_refused_and_a_full_name_that_begins_
 
 
 def test_no_runs_are_said_with_the_folder(tmp_path):
-    with pytest.raises(UsageError, match=f"no run of this machine under {tmp_path}"):
+    with pytest.raises(UsageError, match=f"no run of this machine under {tmp_path}; `enginebench run SUITE` makes one"):
         lookup.find_run(tmp_path, "last")
-    with pytest.raises(UsageError, match=f"unknown run 'x': there are no runs under {tmp_path}"):
+    with pytest.raises(UsageError, match=f"unknown run 'x': there are no runs under {tmp_path}; `enginebench run"):
         lookup.find_run(tmp_path, "x")

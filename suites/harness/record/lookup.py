@@ -23,6 +23,7 @@ LIKENESS = 0.5
 """How much of the unknown one a name must have, as difflib measures it, to be given in the message."""
 MOST_MATCHES = 10
 """Names that the message about an ambiguous one gives."""
+_MAKES_ONE = "`enginebench run SUITE` makes one"
 _ABLATION = "ablate_"
 HISTORY = "history"
 """Suite of the runs of ``enginebench history``."""
@@ -70,7 +71,7 @@ def find_run(
         names = f"{', '.join(shown)}{more}"
         raise UsageError(f"run {name!r} is the beginning of {len(found)} names: {names}. Give more of one")
     if not files:
-        raise UsageError(f"unknown run {name!r}: there are no runs under {results}")
+        raise UsageError(f"unknown run {name!r}: there are no runs under {results}; {_MAKES_ONE}")
     if len(files) == 1:
         raise UsageError(f"unknown run {name!r}; the only run under {results} is {next(iter(files))}")
     near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=LIKENESS)
@@ -83,7 +84,7 @@ def find_run(
 def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], required: str) -> Run:
     files = [path for path in store.run_files(results) if store.read_start(path.stem) is not None]
     if not files:
-        raise UsageError(f"no run of this machine under {results}")
+        raise UsageError(f"no run of this machine under {results}; {_MAKES_ONE}")
     known = {name_suite(path) for path in files}
     if suite is not None:
         suite = _complete_suite(suite, known)
