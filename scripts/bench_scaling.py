@@ -32,6 +32,14 @@ MARKER = "scaling"
 DECODE, LOAD = "-decode", "-load"
 TURN_SECONDS = 0.1
 """About how long one turn of one contestant takes."""
+HEADING = (
+    "| model | 2 threads against 1 | two copies against one | 2 threads against two copies |",
+    "|---|---|---|---|",
+)
+LEGEND = (
+    "Each cell is a ratio of speeds, with its 95% interval in brackets; above 1, what is named first is faster. "
+    "Two copies have one thread each, and their speed is that of both together."
+)
 STEPS = 32
 """Tokens that a decoder may write behind its prompt; each turn begins with the prompt again."""
 
@@ -143,17 +151,16 @@ def main() -> None:
         if kind == DECODE and "phase" not in models.get(model).options:
             parser.error(f"{model}{kind}: {model} generates no text")
     check_page(options.into, MARKER)
-    lines = [
-        "| model | 2 threads against 1 | two copies against one | 2 threads against two copies |",
-        "|---|---|---|---|",
-    ]
+    lines = list(HEADING)
+    print(*lines, sep="\n", flush=True)
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             lines.append(write_row(name, *measure(name, options.rounds, Path(folder))))
         print(lines[-1], flush=True)
+    print(f"\n{LEGEND}")
     if options.into:
         text = "\n".join(lines)
-        markdown.write_between(options.into, MARKER, f"{markdown.heading(store.here())}\n\n{text}")
+        markdown.write_between(options.into, MARKER, f"{markdown.heading(store.here())}\n\n{text}\n\n{LEGEND}")
 
 
 if __name__ == "__main__":

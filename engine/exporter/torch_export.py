@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound
+from torch.nn.parameter import is_lazy
 
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.attributes import collect_numbers
@@ -124,6 +125,8 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a torch tensor, got a NumPy array; convert it by torch.from_numpy")
         if not isinstance(tensor, torch.Tensor):
             continue
+        if is_lazy(tensor):
+            raise error(f"{name}: a lazy layer's tensor without a shape; call the model once before compiling it")
         if tensor.device.type not in DEVICES:
             raise error(f"{name}: expected a tensor on {' or '.join(DEVICES)}, got one on {tensor.device}")
         if tensor.layout is not torch.strided or isinstance(tensor, FakeTensor):

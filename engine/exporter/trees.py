@@ -44,8 +44,8 @@ def _fields(spec: TreeSpec, count: int) -> list[Any]:
     """Names of the children of a namedtuple, of an ordered dict or of a class whose context lists them."""
     kind = _named(spec)
     names = spec.context if kind is None else tree.field_names(kind)
-    if isinstance(names, tuple) and len(names) == 2 and isinstance(names[0], list | tuple):  # dataclasses: (names, ...)
-        names = names[0]
+    if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[0], list | tuple):
+        names = names[0]  # of a dataclass: the fields with values, then those that are None
     listed = list(names) if isinstance(names, list | tuple) else []
     return listed if len(listed) == count else [f"field_{i}" for i in range(count)]
 

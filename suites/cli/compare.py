@@ -96,6 +96,8 @@ def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_js
     later = lookup.find_run(
         folder, after, lambda run: fits(run) and bool(run.environment.plan.cases.keys() & cases), required
     )
+    if after == lookup.LAST and not before.startswith(lookup.LAST) and later.path.resolve() == earlier.path.resolve():
+        raise UsageError(f"no run of this machine under {folder} that is later than {earlier.name} {required}")
     for one in (earlier, later):
         has_rows = bool(one.summaries()) and not lookup.is_history(one)
         if not has_rows and lookup.is_shown(one):
@@ -132,6 +134,7 @@ def _show_comparison(found: compare.Comparison, packages: Collection[str]) -> No
     for name, keys in (
         ("only before", found.gone),
         ("only after", found.new),
+        ("planned and missing before", found.missing_before),
         ("planned and missing after", found.missing),
     ):
         for case, backend in keys:
@@ -197,7 +200,7 @@ def _find_suite(name: str, path: Path) -> Suite:
     """The suite of that name, or in the file of that path, which is relative to the baselines file."""
     if name in shipped():
         return load(find(name))
-    file = path.parent / Path(name).expanduser()
+    file = (path.parent / Path(name).expanduser()).resolve()  # also beside a folder that `gate.write` is to make
     return load(file if file.suffix == ".toml" or file.is_file() else find(name))
 
 

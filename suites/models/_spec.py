@@ -218,6 +218,7 @@ class ModelSpec:
         with seeded(WEIGHT_SEED), collector.paused():  # transformers' import: 2.7 s instead of 3.3 with torch's
             model = self.make(full)
         if self.form == "module":
+            _check_initialised(self.name, model)
             model = model.eval().requires_grad_(requires_grad=False)
         return model, self.inputs(**full)
 
@@ -238,6 +239,15 @@ class ModelSpec:
         if reason is not None:
             raise ModelError(f"model {self.name} is unavailable: {reason}")
         return full
+
+
+def _check_initialised(name: str, model: torch.nn.Module) -> None:
+    """ModelError if a lazy layer of `model` has not been called yet, and so has parameters without a shape."""
+    from torch.nn.parameter import is_lazy
+
+    for kind, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise ModelError(f"model {name}: {kind} belongs to a lazy layer and has no shape yet; call the model once")
 
 
 def read_value(text: str) -> int | float | bool | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -317,6 +318,38 @@ def test_a_loaded_namedtuple_unpacks_and_answers_to_its_names(tmp_path):
     assert result.early is early
     assert (type(result).__name__, result._fields) == ("Pair", ("late", "early"))
     assert type(loaded(x)) is type(result)
+
+
+@dataclasses.dataclass
+class Both:
+    late: torch.Tensor
+    early: torch.Tensor | None = None
+    sum: torch.Tensor | None = None
+
+
+class OfDataclass(nn.Module):
+    def forward(self, both):
+        return Both(both.late * 2, sum=both.late + both.sum)
+
+
+def test_a_registered_dataclass_is_an_argument_and_a_result(tmp_path):
+    """Torch leaves out the fields that are None."""
+    torch.export.register_dataclass(Both)
+    x = torch.arange(3.0)
+    compiled = engine.compile(OfDataclass().eval(), (Both(x, sum=x),))
+    result = compiled(Both(x + 1, sum=x))
+    assert isinstance(result, Both)
+    assert result.early is None
+    assert (result.late.tolist(), result.sum.tolist()) == ([2.0, 4.0, 6.0], [1.0, 3.0, 5.0])
+    compiled.save(tmp_path / "p")
+    loaded = engine.load(tmp_path / "p")
+    for given in (Both(x + 1, sum=x), {"late": x + 1, "sum": x}):
+        assert {name: one.tolist() for name, one in loaded(given).items()} == {
+            "late": [2.0, 4.0, 6.0],
+            "sum": [1.0, 3.0, 5.0],
+        }
+    with pytest.raises(engine.ShapeError, match=r"expected keys \['late', 'sum'\]; missing \[\], unknown \['early'\]"):
+        compiled(Both(x, x, x))
 
 
 def test_a_result_of_torch_with_names_keeps_them(tmp_path):

@@ -334,6 +334,14 @@ def test_training_mode_is_refused():
         export(nn.Linear(3, 3), (f32(2, 3),))
 
 
+def test_a_lazy_layer_that_was_never_called_is_named():
+    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).eval()
+    with pytest.raises(ConfigError, match=r"^0\.weight: a lazy layer's tensor without a shape; call the model once"):
+        export(model, (f32(2, 3),))
+    model(f32(2, 3))
+    export(model, (f32(2, 3),))
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "error", "message"),
     [

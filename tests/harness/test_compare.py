@@ -209,6 +209,10 @@ def test_a_row_that_was_planned_and_is_not_there_gates():
     found = compared(before, replace(after, records=cut))
     assert {case for case, _ in found.missing} == {CASES[1]}
     assert found.regressed
+    found = compared(replace(after, records=cut), before)
+    assert {case for case, _ in found.missing_before} == {CASES[1]}
+    assert not found.missing
+    assert not found.regressed
 
 
 def test_another_file_of_the_user_is_named_and_times_say_nothing():
@@ -358,6 +362,25 @@ def test_a_run_is_not_compared_with_itself(stored, capsys, monkeypatch, names):
         main(["compare", *names, "--gate", "--results", str(stored)])
     assert ended.value.code == 2
     assert "both runs are after: a run compared with itself shows no change" in capsys.readouterr().err
+
+
+def test_the_newest_run_has_no_later_one_to_compare_with(stored_suites, capsys):
+    """`last` is the run that was named: not a run compared with itself by the user's wish."""
+    status, out, err = commands.call(capsys, "compare", "20260101T000001", "last", "--results", str(stored_suites))
+    told = f"no run of this machine under {stored_suites} that is later than 20260101T000001Z_abc_b has cases in common"
+    assert (status, out) == (2, "")
+    assert err.startswith(f"enginebench: {told} with 20260101T000001Z_abc_b")
+
+
+def test_rows_that_the_earlier_run_lacks_are_printed(tmp_path, capsys):
+    plan = {"cases": {CASES[0]: ["eager", "eager#2", "onnxruntime", "engine"]}}
+    for seed, name in enumerate(("before", "after")):
+        made = run(seed, environment={"plan": plan})
+        lines = made.records if seed else [line for line in made.records if getattr(line, "backend", "") != "engine"]
+        with store.Writer(tmp_path / "runs" / "cpu-2c" / f"{name}.jsonl") as writer:
+            writer.append(made.environment, *lines)
+    _, out, _ = commands.call(capsys, "compare", "before", "after", "--results", str(tmp_path))
+    assert f"planned and missing before: {CASES[0]}  engine" in out
 
 
 def test_the_command_refuses_unknown_runs(stored, capsys):

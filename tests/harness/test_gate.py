@@ -100,15 +100,23 @@ def test_accepting_keeps_other_rows_and_says_what_changed_and_why(tmp_path):
         ("suite = ", "not valid TOML"),
         (f"suite = {'1' * 5000}", "not valid TOML: a number has too many digits$"),
         (f"suite = {'[' * 100_000}", "not valid TOML: its lists or tables are nested too deeply$"),
-        ("[counts]", "suite: field required"),
-        ('suite = "s"\n[counts.c.engine]\nnodes = "many"', "counts.c.engine.nodes: input should be a valid integer"),
-        ('suite = "s"\nother = 1', "other: extra inputs are not permitted"),
+        ("[counts]", "suite: missing. Restore the file; or delete it, and `enginebench compare --accept WHY --suite"),
+        (
+            'suite = "s"\n[counts.c.engine]\nnodes = "many"',
+            "counts.c.engine.nodes: expected a whole number, got 'many'",
+        ),
+        ('suite = "s"\nother = 1', "other: unknown key, with the value 1"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, text, told):
     (tmp_path / "b.toml").write_text(text)
     with pytest.raises(UsageError, match=told):
         gate.read(tmp_path / "b.toml")
+
+
+def test_a_suite_is_found_beside_a_folder_that_does_not_exist_yet(tmp_path):
+    (tmp_path / "mine.toml").write_text(SUITE)
+    assert compare._find_suite("../mine.toml", tmp_path / "later" / "baselines.toml").name == "mine"
 
 
 SUITE = """

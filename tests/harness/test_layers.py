@@ -15,7 +15,7 @@ ALLOWED = {
     "present": {"declare", "judge", "measure", "record", "run"},
 }
 """Stage -> the other stages whose modules its own may import."""
-BELOW = {"errors", "files"}
+BELOW = {"errors", "files", "invalid"}
 """Modules that every stage may import."""
 
 

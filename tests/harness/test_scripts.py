@@ -92,6 +92,19 @@ def test_pictures_are_compared_only_if_the_page_has_a_place_for_the_table(root, 
     assert compared == []
 
 
+def test_the_table_of_scaling_is_printed_with_its_heading_and_legend(root, monkeypatch, capsys):
+    script = runpy.run_path(str(root / "scripts" / "bench_scaling.py"))
+    times = ([2.0, 2.0], [1.25, 1.25], [1.0, 1.0])
+    monkeypatch.setitem(script["main"].__globals__, "measure", lambda *_: times)
+    monkeypatch.setattr(sys, "argv", ["bench_scaling.py", "--models", "mlp"])
+    script["main"]()
+    heading, rule, row, _, legend = capsys.readouterr().out.splitlines()
+    assert heading == "| model | 2 threads against 1 | two copies against one | 2 threads against two copies |"
+    assert rule == "|---|---|---|---|"
+    assert row == "| mlp | 2.00x [2.00, 2.00] | 1.60x [1.60, 1.60] | 1.25x [1.25, 1.25] |"
+    assert legend.startswith("Each cell is a ratio of speeds, with its 95% interval in brackets; above 1")
+
+
 def test_a_script_ends_at_ctrl_c_without_a_traceback(root, monkeypatch, capsys):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt

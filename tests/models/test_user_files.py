@@ -217,6 +217,13 @@ def test_an_input_that_is_no_tensor_and_no_constant_is_named(tmp_path):
         built(f"{path}:make")
 
 
+def test_a_lazy_layer_that_was_never_called_is_named(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\n\ndef make():\n    return torch.nn.LazyLinear(3), torch.ones(1, 2)\n")
+    with pytest.raises(models.ModelError, match=r"mine\.py:make: weight belongs to a lazy layer and has no shape yet"):
+        built(f"{path}:make")
+
+
 # --- state -----------------------------------------------------------------------------------------------------------
 
 

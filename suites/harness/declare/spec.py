@@ -33,6 +33,7 @@ from suites.harness.declare.case import SAME_WITHIN, BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.files import parse_toml, read_text_file
+from suites.harness.invalid import describe
 
 IO = ("torch", "numpy")
 MOST_GENERATIONS = 1000
@@ -395,33 +396,4 @@ def _explain(problem: Any) -> str:
         return f"{key}: {unknown('key', place[-1], owner.model_fields)}"
     if problem["type"] == "missing":
         return f"{key}: this key is required"
-    if problem["type"] == "too_short":
-        return f"{key}: expected at least one value, got {problem['input']!r}"
-    expected = _EXPECTED.get(problem["type"])
-    if expected is None:
-        message = problem["msg"][0].lower() + problem["msg"][1:]
-    else:
-        message = "expected " + expected.format_map(problem.get("ctx", {}))
-    return f"{key}: {message}, got {problem['input']!r}"
-
-
-_EXPECTED = {
-    "greater_than": "a number above {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "a number below {lt}",
-    "less_than_equal": "at most {le}",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "string_type": "a text",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "repeated": "each value once",
-    "string_pattern_mismatch": "letters, digits, - and _, beginning with a letter or a digit",
-}
-"""Type of a pydantic error -> what the key takes; the error fills in its limits."""
+    return f"{key}: {describe(problem)}"

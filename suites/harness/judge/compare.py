@@ -88,6 +88,7 @@ class Comparison:
         new: those that only the later one has.
         surroundings: column -> (before, after) where the environments differ: times are not comparable then.
         missing: rows that the later run planned and has not: it did not end, or its file was cut.
+        missing_before: those that the earlier run planned and has not.
     """
 
     rows: tuple[Row, ...]
@@ -95,6 +96,7 @@ class Comparison:
     new: tuple[tuple[str, str], ...]
     surroundings: Mapping[str, tuple[Any, Any]]
     missing: tuple[tuple[str, str], ...] = ()
+    missing_before: tuple[tuple[str, str], ...] = ()
 
     @property
     def regressed(self) -> bool:
@@ -143,6 +145,7 @@ def compare(before: store.Run, after: store.Run, noise: MachineNoise) -> Compari
         tuple(key for key in new if key not in old),
         differing,
         _missing(after, new),
+        _missing(before, old),
     )
 
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
 from suites.harness.files import parse_toml, read_text_file, write_text_file
+from suites.harness.invalid import describe
 from suites.harness.judge.compare import ALLOWED_GROWTH, EXACT
 from suites.harness.record.schema import Status
 
@@ -134,7 +135,10 @@ def read(path: Path) -> Baselines:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {place}: {first['msg'].lower()}; `enginebench compare --accept` writes it") from None
+        raise UsageError(
+            f"{path}: {place}: {describe(first)}. Restore the file; or delete it, and "
+            "`enginebench compare --accept WHY --suite SUITE` makes it anew"
+        ) from None
     except ValueError as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from suites.harness.record.launches import KernelRecord
@@ -16,6 +16,9 @@ from suites.harness.record.schema import AblationRecord, Ratio, Record, Samples,
 _MANY_DIGITS = re.compile(rb"\d{19}")
 _LARGEST = 2**63 - 1
 """Largest signed integer of 64 bits."""
+_NAMED = ("inf", "-inf", "nan")
+"""Numbers that JSON lacks, which a line has as text."""
+_SCALARS = {int, float}
 _LARGEST_TIME = 1e12
 """Seconds, and the ratio of two times: no process lives for 30,000 years."""
 
@@ -54,6 +57,25 @@ def check_times(record: Record) -> None:
     for name, value in _list_times(record):
         if not 0 < value < _LARGEST_TIME:
             raise ValueError(f"{name}: expected a positive number below 1e12, got {value}")
+
+
+def refuse_texts(line: Mapping[str, Any], record: Record) -> None:
+    """ValueError if `line`, which `record` was read from, has a text for a number that JSON has, such as "12"."""
+    for name, given in line.items():
+        _refuse_text(name, given, getattr(record, name, None))
+
+
+def _refuse_text(place: str, given: Any, read: Any) -> None:
+    if isinstance(given, str):
+        if isinstance(read, int | float) and given not in _NAMED:
+            raise ValueError(f"{place}: expected a number, got {given!r}")
+    elif isinstance(given, dict):
+        for name, value in given.items():
+            one = read.get(name) if isinstance(read, dict) else getattr(read, name, None)
+            _refuse_text(f"{place}.{name}", value, one)
+    elif isinstance(given, list) and isinstance(read, list | tuple) and not _SCALARS.issuperset(map(type, given)):
+        for value, one in zip(given, read, strict=False):
+            _refuse_text(place, value, one)
 
 
 def _list_times(record: Record) -> Iterator[tuple[str, float]]:

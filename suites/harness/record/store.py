@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
+from suites.harness.invalid import describe
 from suites.harness.record import machine, migrations, numbers
 from suites.harness.record.kinds import KINDS
 from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, Surroundings, names
@@ -295,6 +296,7 @@ def _decode(text: bytes) -> Record:
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a line of schema {line['schema']}: {type(error).__name__}: {error}") from None
     numbers.check_times(record)
+    numbers.refuse_texts(upgraded, record)
     return record
 
 
@@ -303,9 +305,7 @@ def _explained(error: ValidationError) -> str:
     found = error.errors(include_url=False)
     place = ".".join(str(part) for part in found[0]["loc"])
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    if found[0]["type"] == "missing":
-        return f"{place}: missing{more}"
-    return f"{place}: {found[0]['msg'].lower()}, got {str(found[0]['input'])[:60]!r}{more}"
+    return f"{place}: {describe(found[0])}{more}"
 
 
 def to_json(record: Record) -> dict[str, Any]:
