@@ -55,6 +55,8 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
     Args:
         model: an `nn.Module` in eval mode, a `torch.export.ExportedProgram` or a `torch.fx.GraphModule`.
         example_inputs: positional inputs as a tuple, or ``(positional, keywords)`` as a tuple of a tuple and a dict.
+            Inputs and results may be tensors in nested lists, tuples, dicts, named tuples, and dataclasses that
+            `torch.export.register_dataclass` knows. A program from a file returns such a dataclass as a dict.
         config: the switches; None is ``Config()``, or ``Config(target="triton")`` for a model or inputs on a GPU.
         dynamic_shapes: which sizes differ from call to call, as for `torch.export.export`, such as
             ``{"ids": {1: torch.export.Dim("sequence", max=512)}}``; None: every call has the example's sizes.
