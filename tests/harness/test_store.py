@@ -173,7 +173,7 @@ def test_a_line_without_schema_is_refused(tmp_path):
         ((b'"backend": "b", ', b""), r"a\.jsonl:2: backend: missing$"),
         ((b"[[1.0]]", b"[[-1.0]]"), r"a\.jsonl:2: seconds: expected a positive number below 1e12, got -1\.0$"),
         ((b"[[1.0]]", b"[[1e300]]"), r"a\.jsonl:2: seconds: expected a positive number below 1e12, got 1e\+300$"),
-        ((b'"nodes": null', b'"nodes": -5'), r"a\.jsonl:2: facts\.nodes: .* greater than or equal to 0, got '-5'$"),
+        ((b'"nodes": null', b'"nodes": -5'), r"a\.jsonl:2: facts\.nodes: expected at least 0, got -5$"),
     ],
     ids=["cut", "missing", "negative time", "endless time", "negative count"],
 )
