@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
+from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
@@ -68,8 +69,9 @@ def _flatten(tree: Tree, value: Any, where: str, leaves: list[Any]) -> None:
     fields: Mapping[str, Tree] = tree["dict"] if "dict" in tree else tree["fields"]
     if "namedtuple" in tree and isinstance(value, tuple) and list(field_names(type(value))) == list(fields):
         value = dict(zip(fields, value, strict=True))
-    if "object" in tree and is_dataclass(value):
-        value = {name: found for name, found in vars(value).items() if found is not None}  # as torch flattens it
+    if "object" in tree and is_dataclass(value) and not isinstance(value, type | Mapping):
+        named = {one.name: getattr(value, one.name) for one in dataclass_fields(value)}
+        value = {name: found for name, found in named.items() if found is not None}  # as torch flattens it
     if not isinstance(value, Mapping):
         wanted = f"a {tree['namedtuple']}" if "namedtuple" in tree else "a dict"
         raise ValueError(  # noqa: TRY004  # as above

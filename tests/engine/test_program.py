@@ -320,7 +320,7 @@ def test_a_loaded_namedtuple_unpacks_and_answers_to_its_names(tmp_path):
     assert type(loaded(x)) is type(result)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Both:
     late: torch.Tensor
     early: torch.Tensor | None = None
