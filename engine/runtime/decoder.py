@@ -456,7 +456,8 @@ class Decoder:
                 self._decode(np.zeros((self.batch, 1), np.int64), last, last + 1, state=self._state)
             except ExecutionError as error:
                 raise ConfigError(
-                    f"max_length: the module has no place for token {self.max_length} of a text: {error}"
+                    f"max_length: the module fails at token {self.max_length} of a text: {error}. If a buffer or a "
+                    "table of positions is shorter than max_length, give a smaller max_length"
                 ) from None
             finally:
                 self._state.reset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
@@ -183,7 +184,7 @@ def _find_accepted(path: Path, suite: str | None, *, is_first: bool) -> gate.Bas
     """The file of accepted counts; an empty one for the first ``--accept``."""
     if path.exists():
         found = gate.read(path)
-        if suite is not None and suite != found.suite:
+        if suite not in (None, found.suite) and _locate_suite(suite, path) != found.suite:
             raise UsageError(f"--suite {suite}: {path} is of suite {found.suite}; give another file by --baselines")
         return found
     if not is_first:
@@ -193,7 +194,15 @@ def _find_accepted(path: Path, suite: str | None, *, is_first: bool) -> gate.Bas
         )
     if suite is None:
         raise UsageError(f"{path} is new: --suite must say whose programs are counted; `enginebench list suites`")
-    return gate.Baselines(suite=suite)
+    return gate.Baselines(suite=_locate_suite(suite, path))
+
+
+def _locate_suite(suite: str, path: Path) -> str:
+    """What the baselines file at `path` calls a suite: one of a file in this folder by its path from that of `path`."""
+    given = Path(suite).expanduser()
+    if suite in shipped() or given.is_absolute() or not given.is_file():
+        return suite
+    return os.path.relpath(given.resolve(), path.parent.resolve())
 
 
 def _find_suite(name: str, path: Path) -> Suite:

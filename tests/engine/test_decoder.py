@@ -313,7 +313,8 @@ def test_a_decoder_says_what_it_holds(decoder):
 
 def test_a_cache_that_is_too_short_is_refused_when_compiling():
     with pytest.raises(
-        ConfigError, match=r"max_length: the module has no place for token 33 of a text: scatter at .*index is out"
+        ConfigError,
+        match=r"max_length: the module fails at token 33 of a text: scatter at .*index is out",
     ):
         engine.compile_decoder(Adding(32).eval(), 33)
     decoder = engine.compile_decoder(Adding(32).eval(), 32)
@@ -325,7 +326,7 @@ def test_positions_that_the_model_lacks_are_refused_when_compiling():
     """GPT-2 with a cache for 65 tokens, and in this configuration 64 positions."""
     from suites.models.nets.cached import CachedLM
 
-    with pytest.raises(ConfigError, match=r"no place for token 65 of a text: embedding at .*index"):
+    with pytest.raises(ConfigError, match=r"the module fails at token 65 of a text: embedding at .*index"):
         engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 65).eval(), 65)
 
 

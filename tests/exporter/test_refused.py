@@ -90,7 +90,8 @@ def test_the_line_is_the_users_not_torchs():
         export(model, (f32(2, 3),))
     where = f"{HERE}:{line_of(Noisy, 'self.dropout(x)')}"
     (offender,) = caught.value.offenders
-    assert offender == f"aten.dropout.default: train=True with p=0.5 draws random numbers; call model.eval() ({where})"
+    advice = "pass training=self.training, or call eval() of this layer"
+    assert offender == f"aten.dropout.default: train=True with p=0.5 draws random numbers; {advice} ({where})"
 
 
 def _autocast(x):

@@ -119,6 +119,20 @@ def test_a_suite_is_found_beside_a_folder_that_does_not_exist_yet(tmp_path):
     assert compare._find_suite("../mine.toml", tmp_path / "later" / "baselines.toml").name == "mine"
 
 
+def test_a_suite_in_this_folder_is_kept_relative_to_the_accepted_counts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(SUITE)
+    path = tmp_path / "perf" / "baselines.toml"
+    new = compare._find_accepted(path, "mine.toml", is_first=True)
+    assert new.suite == "../mine.toml"
+    gate.write(path, new)
+    for given in ("mine.toml", "./mine.toml", "../mine.toml", None):
+        found = compare._find_accepted(path, given, is_first=True)
+        assert compare._find_suite(found.suite, path).name == "mine"
+    with pytest.raises(UsageError, match=r"--suite quick: .* is of suite \.\./mine\.toml"):
+        compare._find_accepted(path, "quick", is_first=True)
+
+
 SUITE = """
 name = "mine"
 backends = ["engine", "engine[isa=neon]"]

@@ -41,7 +41,8 @@ def _log_softmax_(x: CallContext, self: Value, dim: int) -> Value:
 @aten("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
 def dropout(x: CallContext, input: Value, p: float, train: bool) -> Value:
     if train and p != 0:
-        x.refuse(f"train=True with p={p} draws random numbers; call model.eval()")
+        advice = "pass training=self.training, or call eval() of this layer"
+        x.refuse(f"train=True with p={p} draws random numbers; {advice}")
     return input
 
 
