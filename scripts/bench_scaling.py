@@ -37,8 +37,8 @@ HEADING = (
     "|---|---|---|---|",
 )
 LEGEND = (
-    "Each cell is a ratio of speeds, with its 95% interval in brackets; above 1, what is named first is faster. "
-    "Two copies have one thread each, and their speed is that of both together."
+    "Each number is a ratio of two speeds, with its 95% interval in brackets. The heading names both; above 1, the "
+    "first is faster. Each of the two copies has one thread, and the speed of two copies is that of both together."
 )
 STEPS = 32
 """Tokens that a decoder may write behind its prompt; each turn begins with the prompt again."""

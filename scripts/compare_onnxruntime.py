@@ -39,7 +39,7 @@ CELLS = {
 LEGEND = (
     f"{rows.SPEED_LEGEND} In all other columns less is better. Peak memory is above the imports, with nothing "
     "exported. The lower table counts how many more operators of each kind the optimised graph has than the exported "
-    "one. In brackets are those that the offline optimiser made, before ONNX Runtime's own optimisations."
+    "one. In brackets is the number that the offline optimiser made, before ONNX Runtime's own optimisations."
 )
 
 

@@ -45,7 +45,7 @@ def _fields(spec: TreeSpec, count: int) -> list[Any]:
     kind = _named(spec)
     names = spec.context if kind is None else tree.field_names(kind)
     if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[0], list | tuple):
-        names = names[0]  # of a dataclass: the fields with values, then those that are None
+        names = names[0]  # torch keeps two lists of a dataclass: fields that have values, and fields that are None
     listed = list(names) if isinstance(names, list | tuple) else []
     return listed if len(listed) == count else [f"field_{i}" for i in range(count)]
 

@@ -32,7 +32,11 @@ _LONGEST = 60
 
 
 def describe(problem: Any) -> str:
-    """What is wrong with a value and what was expected, without its place; `problem` is of `ValidationError.errors`."""
+    """What a key expected and which value it got. The name of the key is left to the caller.
+
+    Args:
+        problem: one of `pydantic.ValidationError.errors()`.
+    """
     if problem["type"] == "missing":
         return "missing"
     got = repr(problem["input"])

@@ -100,7 +100,7 @@ def test_accepting_keeps_other_rows_and_says_what_changed_and_why(tmp_path):
         ("suite = ", "not valid TOML"),
         (f"suite = {'1' * 5000}", "not valid TOML: a number has too many digits$"),
         (f"suite = {'[' * 100_000}", "not valid TOML: its lists or tables are nested too deeply$"),
-        ("[counts]", "suite: missing. Restore the file; or delete it, and `enginebench compare --accept WHY --suite"),
+        ("[counts]", "suite: missing. Restore the file. Or delete it, and write a new one with `enginebench compare"),
         (
             'suite = "s"\n[counts.c.engine]\nnodes = "many"',
             "counts.c.engine.nodes: expected a whole number, got 'many'",

@@ -102,7 +102,7 @@ def test_the_table_of_scaling_is_printed_with_its_heading_and_legend(root, monke
     assert heading == "| model | 2 threads against 1 | two copies against one | 2 threads against two copies |"
     assert rule == "|---|---|---|---|"
     assert row == "| mlp | 2.00x [2.00, 2.00] | 1.60x [1.60, 1.60] | 1.25x [1.25, 1.25] |"
-    assert legend.startswith("Each cell is a ratio of speeds, with its 95% interval in brackets; above 1")
+    assert legend.startswith("Each number is a ratio of two speeds, with its 95% interval in brackets.")
 
 
 def test_a_script_ends_at_ctrl_c_without_a_traceback(root, monkeypatch, capsys):
@@ -216,4 +216,4 @@ def test_the_table_of_a_stored_run_names_the_baseline_of_that_run(name, root, mo
     arguments = ["--stored", "20260101T000000Z", "--results", str(tmp_path), "--into", str(page)]
     assert not run(root, monkeypatch, name, *arguments)
     assert "speed vs openvino" in page.read_text()
-    assert "time of the backend in the heading" in page.read_text()
+    assert "The heading names a backend. Speed is the time of that backend" in page.read_text()

@@ -87,8 +87,8 @@ class Comparison:
         gone: (case, backend) that only the earlier run has.
         new: those that only the later one has.
         surroundings: column -> (before, after) where the environments differ: times are not comparable then.
-        missing: rows that the later run planned and has not: it did not end, or its file was cut.
-        missing_before: those that the earlier run planned and has not.
+        missing: rows that the later run planned and does not have: it did not end, or its file was cut.
+        missing_before: rows that the earlier run planned and does not have.
     """
 
     rows: tuple[Row, ...]

@@ -136,8 +136,8 @@ def read(path: Path) -> Baselines:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{path}: {place}: {describe(first)}. Restore the file; or delete it, and "
-            "`enginebench compare --accept WHY --suite SUITE` makes it anew"
+            f"{path}: {place}: {describe(first)}. Restore the file. Or delete it, "
+            "and write a new one with `enginebench compare --accept WHY --suite SUITE`"
         ) from None
     except ValueError as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None

@@ -31,8 +31,8 @@ def read_rows(frame: pd.DataFrame) -> list[Row]:
 SPEED = "speed vs {baseline}"
 """The heading of `write_speed`. The rows of a stored run may have another baseline than the script that prints them."""
 SPEED_LEGEND = (
-    "Speed is the time of the backend in the heading divided by the time of the row, with a 95% interval. Above 1 the "
-    "row is faster."
+    "The heading names a backend. Speed is the time of that backend divided by the time of the row, with a 95% "
+    "interval. Above 1 the row is faster."
 )
 
 
