@@ -22,16 +22,24 @@ import math
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from engine.errors import ConfigError, ShapeError, UndecidedSizeError
-
-Atom: TypeAlias = Any
-"""A symbol's name, or ``("//" | "%", dividend, divisor)``, where both operands are Terms."""
-Monomial: TypeAlias = tuple[Atom, ...]
-"""A product of atoms; () is 1."""
-Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
-"""A sum of monomials with nonzero factors, in a canonical order, so equal formulas are equal tuples."""
+from engine.terms import (
+    Atom,
+    Monomial,
+    Terms,
+    add,
+    constant,
+    divide,
+    evaluate,
+    multiply,
+    number_of,
+    period_of,
+    remainder,
+    symbols_of,
+    text_of,
+)
 
 MOST = 1 << 48
 """Every size of a call is smaller."""
@@ -64,170 +72,6 @@ class Guard(NamedTuple):
     def __str__(self) -> str:
         text = text_of(self.terms)
         return f"{text} {self.relation if self.holds else {'==': '!=', '<': '>='}[self.relation]} 0"
-
-
-# --- formulas --------------------------------------------------------------------------------------------------------
-
-
-def sum_monomials(sums: Mapping[Monomial, int]) -> Terms:
-    """The formula of these monomials and their factors; a factor may be 0."""
-    return tuple(sorted(((m, f) for m, f in sums.items() if f), key=repr))
-
-
-def constant(number: int) -> Terms:
-    """A number as a formula."""
-    return (((), number),) if number else ()
-
-
-def symbol(name: str) -> Terms:
-    """A symbol as a formula."""
-    return (((name,), 1),)
-
-
-def number_of(terms: Terms) -> int | None:
-    """The value of a formula without symbols; None for other formulas."""
-    match terms:
-        case ():
-            return 0
-        case (((), number),):
-            return number
-    return None
-
-
-def add(a: Terms, b: Terms, factor: int = 1) -> Terms:
-    """A + factor * b."""
-    sums = dict(a)
-    for monomial, coefficient in b:
-        sums[monomial] = sums.get(monomial, 0) + factor * coefficient
-    return sum_monomials(sums)
-
-
-def multiply(a: Terms, b: Terms) -> Terms:
-    """A * b."""
-    sums: dict[Monomial, int] = {}
-    for left, f in a:
-        for right, g in b:
-            monomial = tuple(sorted((*left, *right), key=repr))
-            sums[monomial] = sums.get(monomial, 0) + f * g
-    return sum_monomials(sums)
-
-
-def _quotient(a: Terms, b: Terms) -> Terms | None:
-    """A / b if b is one product that divides every term of a; None otherwise."""
-    if len(b) != 1:
-        return None
-    ((below, divisor),) = b
-    sums: dict[Monomial, int] = {}
-    for monomial, factor in a:
-        rest = list(monomial)
-        for atom in below:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if factor % divisor:
-            return None
-        sums[tuple(rest)] = factor // divisor
-    return sum_monomials(sums)
-
-
-def divide(a: Terms, b: Terms) -> Terms:
-    """A // b."""
-    exact = _quotient(a, b)
-    return exact if exact is not None else (((("//", a, b),), 1),)
-
-
-def remainder(a: Terms, b: Terms) -> Terms:
-    """A % b."""
-    return () if _quotient(a, b) is not None else (((("%", a, b),), 1),)
-
-
-def evaluate(terms: Terms, values: Mapping[str, int]) -> int:
-    """The value of a formula for these sizes."""
-    total = 0
-    for monomial, factor in terms:
-        for atom in monomial:
-            factor *= _atom_value(atom, values)
-        total += factor
-    return total
-
-
-def _atom_value(atom: Atom, values: Mapping[str, int]) -> int:
-    if isinstance(atom, str):
-        return values[atom]
-    operation, a, b = atom
-    dividend, divisor = evaluate(a, values), evaluate(b, values)
-    if divisor == 0:
-        raise ShapeError(f"{text_of(a)} is divided by {text_of(b)}, which is 0 here")
-    return dividend // divisor if operation == "//" else dividend % divisor
-
-
-def symbols_of(terms: Terms) -> set[str]:
-    """The symbols in a formula."""
-    found: set[str] = set()
-    for monomial, _factor in terms:
-        for atom in monomial:
-            found |= {atom} if isinstance(atom, str) else symbols_of(atom[1]) | symbols_of(atom[2])
-    return found
-
-
-class _Period(NamedTuple):
-    """The value of a formula of one symbol grows by `step` whenever the symbol grows by `length`."""
-
-    length: int
-    step: int
-
-
-def _period_of(terms: Terms) -> _Period | None:
-    """The period of a formula of one symbol; None if it has none or none is known."""
-    length, step = 1, 0
-    for monomial, factor in terms:
-        if len(monomial) > 1:
-            return None
-        own = _period_of_atom(monomial[0]) if monomial else _Period(1, 0)
-        if own is None:
-            return None
-        common = math.lcm(length, own.length)
-        length, step = common, step * (common // length) + factor * own.step * (common // own.length)
-    return _Period(length, step)
-
-
-def _period_of_atom(atom: Atom) -> _Period | None:
-    """As `_period_of`. A dividend that grows by a multiple of the divisor adds a fixed number to the quotient."""
-    if isinstance(atom, str):
-        return _Period(1, 1)
-    operation, dividend, by = atom
-    own, divisor = _period_of(dividend), number_of(by)
-    if own is None or divisor is None or divisor <= 0:
-        return None
-    times = divisor // math.gcd(own.step, divisor)
-    return _Period(own.length * times, own.step * times // divisor if operation == "//" else 0)
-
-
-def text_of(terms: Terms) -> str:
-    """A formula as readable text."""
-    parts = []
-    for monomial, factor in sorted(terms, key=lambda t: -len(t[0])):
-        shown = "*".join(map(_atom_text, monomial))
-        if not monomial:
-            shown = str(abs(factor))
-        elif abs(factor) != 1:
-            shown = f"{abs(factor)}*{shown}"
-        parts.append(f"{'-' if factor < 0 else '+'} {shown}")
-    return " ".join(parts).removeprefix("+ ") or "0"
-
-
-def _atom_text(atom: Atom) -> str:
-    if isinstance(atom, str):
-        return atom
-    operation, a, b = atom
-    return f"({_operand_text(a)} {operation} {_operand_text(b, is_divisor=True)})"
-
-
-def _operand_text(terms: Terms, *, is_divisor: bool = False) -> str:
-    """A dividend or divisor, in brackets where Python's precedence would read another formula."""
-    text = text_of(terms)
-    is_product = any(len(monomial) + (abs(factor) != 1) > 1 for monomial, factor in terms if monomial)
-    return f"({text})" if len(terms) > 1 or (is_divisor and is_product) else text
 
 
 # --- what is known of symbols ----------------------------------------------------------------------------------------
@@ -299,7 +143,7 @@ class Scope:
             return False
         (name,) = names
         low, high = self.symbols[name].low, self.symbols[name].high
-        period = _period_of(guard.terms)
+        period = period_of(guard.terms)
         tried = range(low, min(high + 1, low + period.length) if period else high + 1)
         if len(tried) > _MOST_TRIED:
             return False

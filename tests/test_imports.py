@@ -23,6 +23,7 @@ TOOLS = {
     "processors",
     "sizes",
     "suggest",
+    "terms",
     "tree",
 }  # know nothing of the flow; every stage may use them
 

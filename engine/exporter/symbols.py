@@ -11,7 +11,7 @@ import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
 from torch.fx import Node
 
-from engine import sizes
+from engine import sizes, terms
 from engine.exporter.registry import Refusal
 from engine.exporter.torch_internals import FloorDiv, Max, Min, Mod, PythonMod
 
@@ -112,7 +112,7 @@ class Symbols:
             if expression not in self._names:
                 raise Refusal(f"the size {expression} depends on the values of tensors")
             name = self._names[expression]
-            return self.scope.size(sizes.add(sizes.symbol(name.text), sizes.constant(-name.shift)))
+            return self.scope.size(terms.add(terms.symbol(name.text), terms.constant(-name.shift)))
         parts = [self._of(part) for part in expression.args]
         return _combined(expression, parts)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.sizes import MOST, Atom, Guard, Monomial, Scope, Size, Symbol, Terms, sum_monomials
+from engine.sizes import MOST, Guard, Scope, Size, Symbol
+from engine.terms import Atom, Monomial, Terms, sum_monomials
 
 # Limits of a formula in a file. Without them a short file could contain numbers of millions of digits, and products of
 # n atoms, for which `Scope._from_end` makes 2**n terms. The largest formula of all models in the tests has products of

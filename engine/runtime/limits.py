@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.sizes import UNBOUNDED, Guard, Scope, symbols_of
+from engine.sizes import UNBOUNDED, Guard, Scope
+from engine.terms import symbols_of
 
 
 def describe_restrictions(scope: Scope) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import sizes
+from engine import sizes, terms
 from engine.errors import ShapeError, UndecidedSizeError
 from engine.program import formulas
 
@@ -22,7 +22,7 @@ def scope(**symbols):
 
 
 def size(found, name):
-    return found.size(sizes.symbol(name))
+    return found.size(terms.symbol(name))
 
 
 @st.composite

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import engine
-from engine import sizes
+from engine import sizes, terms
 from engine.runtime import warn
 from engine.runtime.limits import describe_restrictions
 from engine.targets.cpu import native
@@ -206,7 +206,7 @@ def test_the_sizes_that_remain_are_those_at_which_every_guard_holds(asked, expec
     scope = sizes.Scope()
     scope.symbols.update(s=sizes.Symbol(1, 9, 4), t=sizes.Symbol(1, sizes.UNBOUNDED, 7))
     with scope.deciding():
-        asked(*(scope.size(sizes.symbol(name)) for name in "st"))
+        asked(*(scope.size(terms.symbol(name)) for name in "st"))
     found = describe_restrictions(scope)
     assert len(found) == len(expected)
     assert all(text.startswith(beginning) for text, beginning in zip(found, expected, strict=True)), found
