@@ -78,14 +78,49 @@ def _quotient(a: Terms, b: Terms) -> Terms | None:
 
 
 def divide(a: Terms, b: Terms) -> Terms:
-    """A // b."""
-    exact = _quotient(a, b)
-    return exact if exact is not None else (((("//", a, b),), 1),)
+    """A // b, in one form for formulas that differ by whole multiples of b or in which a ceiling is written.
+
+    ``(n - 2) // 2`` is ``n // 2 - 1``, and ``(-n) // 2`` is ``-((n + 1) // 2)``.
+    """
+    whole, rest = _split(a, b)
+    if not rest:
+        return whole
+    divisor = number_of(b) or 0
+    if divisor > 0 and _begins_below_zero(rest):  # x // d == -((-x + d - 1) // d)
+        return add(whole, divide(add(constant(divisor - 1), rest, -1), b), -1)
+    return add(whole, (((("//", rest, b),), 1),))
 
 
 def remainder(a: Terms, b: Terms) -> Terms:
-    """A % b."""
-    return () if _quotient(a, b) is not None else (((("%", a, b),), 1),)
+    """A % b, where whole multiples of b are left out of a."""
+    rest = _split(a, b)[1]
+    return (((("%", rest, b),), 1),) if rest else ()
+
+
+def _split(a: Terms, b: Terms) -> tuple[Terms, Terms]:
+    """(q, r) with a == q * b + r, where r has no whole multiple of b as a part.
+
+    If b is a positive number, each factor in r is nearer to 0 than b, and the number in r is not negative.
+    """
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    divisor = number_of(b) or 0
+    for monomial, factor in a:
+        if exact := _quotient(((monomial, factor),), b):
+            for part, times in exact:
+                whole[part] = whole.get(part, 0) + times
+            continue
+        times = 0
+        if divisor > 0:
+            times = factor // divisor if not monomial or factor > 0 else -(-factor // divisor)
+        whole[monomial] = whole.get(monomial, 0) + times
+        rest[monomial] = factor - times * divisor
+    return sum_monomials(whole), sum_monomials(rest)
+
+
+def _begins_below_zero(terms: Terms) -> bool:
+    """Whether the first factor of a symbol is negative."""
+    return next((factor < 0 for monomial, factor in terms if monomial), False)
 
 
 def evaluate(terms: Terms, values: Mapping[str, int]) -> int:

@@ -2,21 +2,64 @@
 
 torch does not decompose the calls of its core set, so the default table has no rule for them. This module names such
 a call, in place of a handler, if torch has a rule for it that gives calls that the engine translates, without loss of
-speed or accuracy.
+speed or accuracy. Where torch's rule gives other results than the call itself, a rule here adds what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+import torch
 from torch.export import default_decompositions
 
 from engine.exporter.registry import overload
 from engine.exporter.torch_internals import OpOverload, can_decompose, decomposition
 
-CHOSEN = frozenset(map(overload, ("elu", "grid_sampler_2d", "leaky_relu")))
+_BILINEAR, _BICUBIC = 0, 2
+_ZEROS, _BORDER = 0, 1
+"""Codes of ATen for the interpolation and the padding of `grid_sampler_2d`."""
+
+
+def sample_grid(
+    image: torch.Tensor, grid: torch.Tensor, mode: int = 0, padding: int = 0, align_corners: bool = False
+) -> torch.Tensor:
+    """As `aten.grid_sampler_2d` on a CPU, also where a coordinate is NaN or, in pixels, infinite.
+
+    torch's rule gives 0 there. The call itself gives NaN if padding with zeros, and the first pixel of the axis with
+    the other paddings (a clamp that takes NaN for 0). The interpolation makes NaN of it in both if it is bicubic.
+
+    Args:
+        image: [images, channels, height, width].
+        grid: [images, rows, columns, 2], x before y, in -1 to 1 from edge to edge of the image.
+        mode: the interpolation: 0 bilinear, 1 nearest, 2 bicubic.
+        padding: 0 zeros, 1 border, 2 reflection.
+        align_corners: whether -1 and 1 are the centres of the pixels at the edges.
+
+    Returns:
+        [images, channels, rows, columns], of the type of `image`.
+    """
+    rule = decomposition(overload("grid_sampler_2d"))
+    axes = [grid[..., i].to(torch.float32) for i in range(2)]
+    # 0 times an infinite number, or NaN, is NaN; 0 times any other number is 0.
+    lost = [axis * image.shape[3 - i] * 0 for i, axis in enumerate(axes)]
+    if padding != _ZEROS and mode != _BICUBIC:
+        # Twice the edge is outside, so its nearest pixel is that of every number beyond, an infinity included.
+        kept = [axis.clamp(-2, 2) for axis in axes] if padding == _BORDER else axes
+        tested = axes if padding == _BORDER else lost
+        kept = [torch.where(torch.isnan(test), -1, axis) for test, axis in zip(tested, kept, strict=True)]
+        grid = torch.stack(kept, -1).to(grid.dtype)
+    found: torch.Tensor = rule(image, grid, mode, padding, align_corners)
+    if padding == _ZEROS and mode == _BILINEAR:
+        return found + (lost[0] + lost[1]).unsqueeze(1).to(found.dtype)
+    return found
+
+
+CHOSEN: Mapping[OpOverload, Any] = {
+    **{op: decomposition(op) for op in map(overload, ("elu", "leaky_relu"))},
+    overload("grid_sampler_2d"): sample_grid,
+}
 KEPT = frozenset(
     map(
         overload,
@@ -32,7 +75,7 @@ side effect, with which nothing could be done; torch can run the whole call (`Co
 
 def chosen(unknown: Iterable[OpOverload]) -> dict[OpOverload, Any]:
     """The rules for those calls of `unknown` that torch does not decompose by default."""
-    return {op: decomposition(op) for op in CHOSEN.intersection(unknown)}
+    return {op: CHOSEN[op] for op in CHOSEN.keys() & set(unknown)}
 
 
 _default_rules: dict[OpOverload, Any] = {}
