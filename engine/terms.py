@@ -83,9 +83,9 @@ def divide(a: Terms, b: Terms) -> Terms:
     ``(n - 2) // 2`` is ``n // 2 - 1``, and ``(-n) // 2`` is ``-((n + 1) // 2)``.
     """
     whole, rest = _split(a, b)
-    if not rest:
-        return whole
     divisor = number_of(b) or 0
+    if not rest or (divisor > 0 and number_of(rest) is not None):
+        return whole
     if divisor > 0 and _begins_below_zero(rest):  # x // d == -((-x + d - 1) // d)
         return add(whole, divide(add(constant(divisor - 1), rest, -1), b), -1)
     return add(whole, (((("//", rest, b),), 1),))
@@ -94,13 +94,15 @@ def divide(a: Terms, b: Terms) -> Terms:
 def remainder(a: Terms, b: Terms) -> Terms:
     """A % b, where whole multiples of b are left out of a."""
     rest = _split(a, b)[1]
-    return (((("%", rest, b),), 1),) if rest else ()
+    if not rest or ((number_of(b) or 0) > 0 and number_of(rest) is not None):
+        return rest
+    return (((("%", rest, b),), 1),)
 
 
 def _split(a: Terms, b: Terms) -> tuple[Terms, Terms]:
     """(q, r) with a == q * b + r, where r has no whole multiple of b as a part.
 
-    If b is a positive number, each factor in r is nearer to 0 than b, and the number in r is not negative.
+    If b is a positive number, each factor in r is nearer to 0 than b, and the number in r is one of 0 to b - 1.
     """
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}

@@ -113,8 +113,24 @@ class Symbols:
                 raise Refusal(f"the size {expression} depends on the values of tensors")
             name = self._names[expression]
             return self.scope.size(terms.add(terms.symbol(name.text), terms.constant(-name.shift)))
+        if not isinstance(expression, _OPERATIONS):
+            raise Refusal(
+                f"the size {self._write(expression)} is no formula of sums, products and quotients of whole numbers"
+            )
         parts = [self._of(part) for part in expression.args]
         return _combined(expression, parts)
+
+    def _write(self, expression: sympy.Basic) -> str:
+        """Torch's formula, with the user's names of its symbols."""
+        names = {
+            symbol: sympy.Symbol(name.text) - name.shift
+            for symbol, name in self._names.items()
+            if symbol in expression.free_symbols
+        }
+        return str(expression.xreplace(names))
+
+
+_OPERATIONS = (sympy.Add, sympy.Mul, sympy.Pow, FloorDiv, Mod, PythonMod, Max, sympy.Max, Min, sympy.Min)
 
 
 def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
@@ -139,7 +155,7 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
             return max(parts)
         case Min() | sympy.Min():
             return min(parts)
-    raise Refusal(f"the size {expression} is no formula of sums, products and quotients of sizes")
+    raise Refusal(f"{expression} is no power of a size by a whole number over 0")
 
 
 def get_example(size: torch.SymInt, symbol: sympy.Symbol) -> int:

@@ -126,7 +126,9 @@ class Walk:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             # A call that a quantiser has inserted has no line of its own: the line of its reader tells where it is.
             source = source or next(filter(None, map(self._source, call.users)), "")
-            line = f"{call.target}: {refusal}" + (f" ({source})" if source else "")
+            is_of_python = call.op == "call_function" and not isinstance(call.target, OpOverload | HigherOrderOperator)
+            name = getattr(call.target, "__name__", call.target) if is_of_python else call.target
+            line = f"{name}: {refusal}" + (f" ({source})" if source else "")
             self.offenders.append(line)
             self.refused |= {node: "", call: line}
             return self._stand_in(meta)

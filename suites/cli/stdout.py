@@ -1,7 +1,10 @@
-"""Standard output and standard error when nobody reads them any longer. Imports nothing heavy."""
+"""Standard output and standard error when nobody reads them any longer, or in an encoding without the characters of
+the text. Imports nothing heavy.
+"""
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -10,6 +13,22 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+
+_ESCAPE = "enginebench.escape"
+_BLOCKS = range(0x2588, 0x2590)  # from a whole block to an eighth of one
+
+
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    """As the error handler ``backslashreplace``, but a bar of blocks becomes one of ``#``."""
+    if isinstance(error, UnicodeEncodeError):
+        failed = error.object[error.start : error.end]
+        if all(ord(character) in _BLOCKS for character in failed):
+            return "".join("#" for character in failed if ord(character) <= _BLOCKS.start + 4), error.end
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error(_ESCAPE, _escape)
 
 
 def outlive_readers() -> None:
@@ -44,7 +63,7 @@ def _replace_stream(stream: io.TextIOWrapper) -> TextIO:
     return io.TextIOWrapper(
         raw if is_unbuffered else io.BufferedWriter(raw),  # as Python does with -u
         encoding=stream.encoding,
-        errors="backslashreplace" if stream.errors in {"strict", "surrogateescape"} else stream.errors,
+        errors=_ESCAPE if stream.errors in {"strict", "surrogateescape"} else stream.errors,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

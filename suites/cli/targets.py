@@ -76,6 +76,8 @@ def check_suite(target: str, given: Sequence[str]) -> None:
         UsageError: no such suite, or `given` is not empty.
     """
     if not is_suite(target):
+        if (fault := models.find_wrong_kind(target)) is not None:
+            raise UsageError(f"{target!r}: {fault}")
         raise UsageError(f"{unknown('suite or model', target, {*shipped(), *models.names()})}, or {models.FILES}")
     if given:
         raise UsageError(f"{given[0]} is for a model; a suite says it itself (see --only), and {target} is a suite")

@@ -7,7 +7,7 @@ One model is one file of this folder: it declares a `ModelSpec` in `MODELS`; its
 from suites.models._registry import get, names
 from suites.models._spec import FORMS, ModelError, ModelSpec, Option, UnknownModel, read_value
 from suites.models.user import EXPECTED as FILES
-from suites.models.user import file_of, is_path, split
+from suites.models.user import file_of, find_wrong_kind, is_path, split
 
 __all__ = [
     "FILES",
@@ -17,6 +17,7 @@ __all__ = [
     "Option",
     "UnknownModel",
     "file_of",
+    "find_wrong_kind",
     "get",
     "is_path",
     "names",

@@ -287,6 +287,13 @@ def test_a_number_that_is_computed_from_sizes_is_named_as_what_is_unsupported(nu
     torch.testing.assert_close(program(longer), model(longer))
 
 
+def test_a_size_that_is_rounded_is_named_with_the_size_that_it_comes_from():
+    model = Call(lambda x: x[: round(x.shape[0] / 2)] * 2).eval()
+    message = r"\n  - round: the size RoundToInt\(IntTrueDiv\(x_0, 2\)\) is no formula of sums, .*\(.*test_"
+    with pytest.raises(engine.UnsupportedOp, match=message):
+        engine.compile(model, (torch.randn(8, 3),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+
+
 def test_arithmetic_on_a_number_from_a_tensor_is_not_blamed_on_sizes():
     model = Call(lambda x: x * (x.sum().item() * 0.5)).eval()
     with pytest.raises(engine.UnsupportedOp, match=r"^1 unsupported.*\n  - aten\.item\.default: ") as raised:

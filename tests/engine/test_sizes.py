@@ -71,6 +71,47 @@ def test_equal_formulas_are_equal_without_a_guard():
     assert not found.guards
 
 
+def test_quotients_that_differ_by_whole_numbers_are_equal_without_a_guard():
+    """What pooling computes its sizes with: they are equal at every size of s and t, so no size is excluded."""
+    found = scope(s=(2, 100, 7), t=(2, 100, 7))
+    s, t = size(found, "s"), size(found, "t")
+    for a, b in (
+        ((s - 2) // 2, s // 2 - 1),
+        (-((-s) // 3), (s + 2) // 3),
+        (1 - ((2 - s) // 2), ((s - 1) // 2) + 1),
+        ((5 * s + 7 * t) // 2, 2 * s + 3 * t + (s + t) // 2),
+        ((s - 2 * t) // t, s // t - 2),
+        ((3 - 2 * s) % 2, 1),
+        ((s + 4) % 4, s % 4),
+        ((s * t) % t, 0),
+        (3 * ((s - 2) // 2) * ((t - 2) // 2), 3 * (s // 2) * (t // 2) - 3 * (s // 2) - 3 * (t // 2) + 3),
+    ):
+        assert sizes.same(a, b), (a, b)
+        assert a == b
+    assert not found.guards
+    assert not sizes.same((s + 1) // 2, s // 2)
+
+
+@given(
+    *[st.lists(st.integers(-9, 9), min_size=3, max_size=3)] * 2,
+    st.integers(1, 6),
+    st.integers(2, 40),
+    st.integers(2, 40),
+)
+def test_a_quotient_of_a_sum_is_what_python_computes(first, second, divisor, s, t):
+    found = scope(s=(2, 40, 7), t=(2, 40, 5))
+
+    def total(factors, s, t):
+        return factors[0] * s + factors[1] * t + factors[2]
+
+    dividends = [total(factors, size(found, "s"), size(found, "t")) for factors in (first, second)]
+    numbers = [total(factors, s, t) for factors in (first, second)]
+    for by, number in ((divisor, divisor), (divisor * size(found, "t"), divisor * t)):
+        for dividend, value in zip(dividends, numbers, strict=True):
+            assert sizes.at(dividend // by, {"s": s, "t": t}) == value // number
+            assert sizes.at(dividend % by, {"s": s, "t": t}) == value % number
+
+
 def test_ranges_decide_without_a_guard():
     found = scope(s=(2, 100, 7))
     s = size(found, "s")

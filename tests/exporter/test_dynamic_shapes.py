@@ -274,3 +274,26 @@ def test_a_dim_that_torch_takes_for_a_product_of_others_is_named():
     shapes = ({0: rows, 1: columns}, {0: both})
     with pytest.warns(engine.GuardWarning, match=r"y\.shape\[0\] as it follows from other sizes"):
         engine.compile(Flat().eval(), (torch.randn(4, 3), torch.randn(12)), dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize("make", [nn.MaxPool2d, nn.AvgPool2d])
+@pytest.mark.parametrize(("window", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 3, 0)])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_pooling_of_two_sizes_takes_all_that_torch_allows(make, window, stride, padding, ceil_mode):
+    """The sizes that the decomposition and torch compute are written in two ways and are equal at every size."""
+    model = make(window, stride, padding, ceil_mode=ceil_mode).eval()
+    either = Dim.AUTO(min=6, max=64)
+    program = engine.compile(model, (torch.randn(1, 2, 10, 13),), dynamic_shapes=({2: either, 3: either},))
+    assert not program.report().guards
+    for height, width in ((10, 13), (7, 12), (16, 9), (33, 6)):
+        x = torch.randn(1, 2, height, width)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_max_pooling_of_two_named_sizes_excludes_none(recwarn):
+    height, width = Dim("height", min=4, max=64), Dim("width", min=4, max=64)
+    program = engine.compile(
+        nn.MaxPool2d(2).eval(), (torch.randn(1, 2, 10, 13),), dynamic_shapes=({2: height, 3: width},)
+    )
+    assert not [str(warning.message) for warning in recwarn if warning.category is engine.GuardWarning]
+    assert not program.report().guards

@@ -297,3 +297,11 @@ def test_a_run_is_shown_where_the_output_has_only_ascii(form, settings, root, tm
     printed = done.stdout.decode("ascii")
     escaped = {"--csv": "\\u03bc", "--json": "B\\u00f6se", "--markdown": "B&#246;se"}
     assert escaped.get(form, "B\\xf6se") in printed
+
+
+def test_bars_are_drawn_where_the_output_has_only_ascii(root):
+    drawn = r"\u2588\u2588\u258c|\u2588\u258f|\u00f6"
+    code = f"from suites.cli.stdout import outlive_readers; outlive_readers(); print('{drawn}')"
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False, env=environment)
+    assert (done.stdout, done.stderr) == (b"###|#|\\xf6\n", b"")

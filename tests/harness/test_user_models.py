@@ -109,6 +109,7 @@ def folder(tmp_path, monkeypatch):
     """The current folder, with a file of each kind."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FACTORIES)
+    (tmp_path / "saved.engine").write_bytes(b"")
     (tmp_path / "junk.toml").write_bytes(b"\xf3\x00")
     program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),))
     torch.export.save(program, "mine.pt2")
@@ -228,6 +229,8 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "nothing.py:make"], "nothing.py; expected path.py:factory, path.pt2 or path.onnx"),
         (["run", "mine.py"], "expected path.py:factory, with the name of a function"),
         (["run", "mine.onx"], "unknown suite or model 'mine.onx'"),
+        (["run", "saved.engine"], "a .engine file is no model that can be compiled; expected path.py:factory, path"),
+        (["profile", "saved.engine"], "engine.load(path) has profile(inputs), trace(inputs) and report()"),
         (["run", "mine.py:make?widht=3"], "did you mean 'width'? Known: bias, width"),
         (["run", "mine.py:make", "--set", "width=wide"], "width='wide' is not a whole number"),
         (["run", "mine.py:make?width=3", "--set", "width=4"], "width is given twice"),

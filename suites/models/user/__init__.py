@@ -26,6 +26,17 @@ def is_path(name: str) -> bool:
     return Path(_parts(name)[0]).suffix in LOADERS
 
 
+def find_wrong_kind(name: str) -> str | None:
+    """What to say of `name` if it is a file, but of no kind that holds a model; None for other names."""
+    path = Path(name).expanduser()
+    if is_path(name) or not path.suffix or not path.is_file():
+        return None
+    return (
+        f"a {path.suffix} file is no model that can be compiled; expected {EXPECTED}. For a program that was saved, "
+        "engine.load(path) has profile(inputs), trace(inputs) and report()"
+    )
+
+
 def file_of(name: str) -> Path:
     """The file that `name` names; it need not exist."""
     return Path(_parts(name)[0]).expanduser()
