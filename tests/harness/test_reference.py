@@ -7,8 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from suites import models
 from suites.harness.declare.case import Case
-from suites.harness.judge.reference import Upcast, compute
+from suites.harness.judge import fused
+from suites.harness.judge.reference import Upcast, compute, outputs_of
+from suites.harness.judge.verify import check
 
 
 class Casting(nn.Module):
@@ -107,3 +110,61 @@ def test_in_place_operators_keep_writing_to_their_tensor():
     with Upcast():
         x.add_(torch.ones(3, dtype=torch.float32)).mul_(2)
     assert x.tolist() == [2.0, 2.0, 2.0]
+
+
+PADDED = """
+import torch
+from torch import nn
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2)
+
+    def forward(self, x, pad):
+        return self.layers(x, src_key_padding_mask=pad)
+
+def make(pads=True):
+    torch.manual_seed(0)
+    pad = torch.tensor([[False, False, False, pads, pads], [False] * 5])
+    return Encoder().eval(), (torch.randn(2, 5, 16), pad)
+"""
+
+
+@pytest.fixture
+def padded(tmp_path):
+    (tmp_path / "padded.py").write_text(PADDED)
+    return f"{tmp_path / 'padded.py'}:make"
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_outputs_with_and_without_the_fused_encoder_layer_are_right_where_a_mask_pads(padded):
+    """torch's fused layer gives zeros there, the module's code gives numbers."""
+    case = Case(padded, {})
+    (reference,) = compute(case, seeds=1)
+    model, inputs = models.get(padded).build()
+    (eager,) = outputs_of(model, inputs)
+    with fused.switched_off():
+        (own,) = outputs_of(model, inputs)
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert float(eager[0, 3:].abs().max()) == 0 < float(own[0, 3:].abs().min())
+    assert reference.note == fused.NOTE
+    for output in (eager, own):
+        assert check([output.numpy()], ["float32"], reference).reason is None
+    neither = own.clone()
+    neither[0, 3] = 0
+    assert "relative error" in str(check([neither.numpy()], ["float32"], reference).reason)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_fused_encoder_layer_without_padding_has_one_right_answer(padded):
+    (reference,) = compute(Case(padded, {"pads": False}), seeds=1)
+    assert (reference.unfused, reference.note) == (None, None)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_quantised_encoder_is_compared_with_the_code_of_its_modules(padded):
+    (reference,) = compute(Case(padded, {}, precision="int8_weight"), seeds=1)
+    (output,), (plain,) = reference.outputs, reference.unquantised
+    assert np.abs(plain[0, 3:]).min() > 0
+    np.testing.assert_allclose(output, plain, atol=0.1)

@@ -81,6 +81,8 @@ def _receive(case: Case, scratch: Path, wait: Callable[[], Mapping[str, Any]]) -
 def _read(scratch: Path, told: Mapping[str, Any], rule: str) -> Reference:
     """What the worker of references wrote for one input set."""
     exact, dtypes = outputs.read(scratch / told["file"])
-    plain = None if told["unquantised"] is None else outputs.read(scratch / told["unquantised"])[0]
-    state = tuple(told["state"])
-    return Reference(exact, dtypes, told["eager_errors"], told["note"], rule, plain, state, told["weight_bytes"])
+    plain, unfused = (
+        None if told[name] is None else outputs.read(scratch / told[name])[0] for name in ("unquantised", "unfused")
+    )
+    state, size = tuple(told["state"]), told["weight_bytes"]
+    return Reference(exact, dtypes, told["eager_errors"], told["note"], rule, plain, state, size, unfused)

@@ -118,13 +118,14 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
                 "eager_errors": one.eager_errors,
                 "note": one.note,
                 "unquantised": None,
+                "unfused": None,
                 "state": one.state,
                 "weight_bytes": one.weight_bytes,
             }
-            if one.unquantised is not None:
-                plain = path.with_stem(f"unquantised_{seed}")
-                outputs.save(plain, one.unquantised, one.dtypes)
-                told["unquantised"] = plain.name
+            for name, arrays in (("unquantised", one.unquantised), ("unfused", one.unfused)):
+                if arrays is not None:
+                    outputs.save(path.with_stem(f"{name}_{seed}"), arrays, one.dtypes)
+                    told[name] = path.with_stem(f"{name}_{seed}").name
             found.append(told)
         return {"sets": found}
 
