@@ -202,7 +202,8 @@ class _Conversion:
             # With fallback a model that writes to anything or has effects is refused, too.
             specs = self.program.graph_signature.output_specs
             hints = [EXPERTS] if any("/transformers/" in line and _GROUPED.match(line) for line in offenders) else []
-            hints += [FALLBACK] if all(spec.kind is OutputKind.USER_OUTPUT for spec in specs) else []
+            can_fall_back = all(spec.kind is OutputKind.USER_OUTPUT for spec in specs) and not self.walk.has_faulty_call
+            hints += [FALLBACK] if can_fall_back else []
             raise UnsupportedOp(list(dict.fromkeys(offenders)), "\n".join(hints))
         return self.walk.graph
 

@@ -11,11 +11,14 @@ import torch
 
 from engine import dtypes
 from engine.exporter import quantised
-from engine.exporter.registry import Refusal
+from engine.exporter.registry import FaultyCall, Refusal
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Source, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
 from engine.sizes import Size, same
+
+_PRODUCTS = frozenset({"linear", "matmul", "conv", "conv_transpose"})
+"""Ops of which torch wants all tensors of one element type."""
 
 Number = float  # int and bool included, as type checkers read it
 Operand = Value | Number
@@ -115,6 +118,12 @@ class CallContext:
             operands = quantised.operands(self.graph, declared, arranged, attributes)
             return self.graph.emit(op, operands, source=self.source, **attributes)
         except ValueError as error:
+            kinds = sorted({one.dtype for one in arranged if one is not None})
+            if op in _PRODUCTS and len(kinds) > 1:
+                raise FaultyCall(
+                    f"its tensors are {' and '.join(kinds)}, and torch refuses to run such a call, too; convert one of "
+                    "them to the type of the other"
+                ) from None
             raise Refusal(str(error)) from None
 
     # --- element types -----------------------------------------------------------------------------------------

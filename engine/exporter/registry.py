@@ -21,6 +21,10 @@ class Refusal(Exception):
     """Raised by a handler if it cannot translate a call. The text is the reason."""
 
 
+class FaultyCall(Refusal):
+    """A call that torch refuses, too, when it runs it: `Config.fallback` is no way out."""
+
+
 @dataclass(frozen=True)
 class CommonArgument:
     """An argument that many overloads share.

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from engine.errors import InternalError
 from engine.exporter.context import CallContext, Missing, tensor_type
 from engine.exporter.quantised import decode
-from engine.exporter.registry import Handler, Refusal, bind, find_handler, overload, runs_for_effect
+from engine.exporter.registry import FaultyCall, Handler, Refusal, bind, find_handler, overload, runs_for_effect
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, schema_arguments, tree_leaves
@@ -39,6 +39,7 @@ class Walk:
         graph: the graph being built.
         symbols: translates torch's symbolic sizes.
         offenders: a line for each call or input that cannot be translated.
+        has_faulty_call: True if one of them is a call that torch refuses to run, too.
         refused: the calls that cannot be translated, each with its line; "" if only an input of the call is refused.
         settled: dynamic sizes for which a call works only with the example's size, each with a line about that call.
         inside: the higher-order operators whose bodies are being translated, outermost first.
@@ -51,6 +52,7 @@ class Walk:
         self.graph = graph
         self.symbols = symbols
         self.offenders: list[str] = []
+        self.has_faulty_call = False
         self.refused: dict[Node, str] = {}
         self.settled: dict[str, str] = {}
         self.inside: list[str] = []
@@ -130,6 +132,7 @@ class Walk:
             name = getattr(call.target, "__name__", call.target) if is_of_python else call.target
             line = f"{name}: {refusal}" + (f" ({source})" if source else "")
             self.offenders.append(line)
+            self.has_faulty_call |= isinstance(refusal, FaultyCall)
             self.refused |= {node: "", call: line}
             return self._stand_in(meta)
 

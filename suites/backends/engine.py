@@ -249,7 +249,7 @@ class Engine(Backend):
         except engine.UnsupportedOp as error:
             if self.precision == "fp32":
                 raise
-            raise Unavailable(f"{self.precision}: {error}") from error
+            raise Unavailable(str(error)) from error
 
     def program_facts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], options: Mapping[str, str]

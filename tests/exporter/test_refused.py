@@ -239,6 +239,22 @@ def test_writes_to_inputs_are_refused_by_the_inputs_name():
     assert offender.endswith("clone the input first, and write to the clone")
 
 
+@pytest.mark.parametrize("other", [torch.float16, torch.int64])
+def test_a_product_that_torch_refuses_to_run_is_not_left_to_torch(other):
+    """torch.export takes it: only a run compares the types."""
+
+    class Mixed(nn.Module):
+        def forward(self, x, y):
+            return x @ y
+
+    inputs = f32(2, 3), torch.ones(3, 2, dtype=other)
+    with pytest.raises(RuntimeError, match="same dtype"):
+        Mixed()(*inputs)
+    with pytest.raises(engine.UnsupportedOp, match="and torch refuses to run such a call, too; convert one") as e:
+        engine.compile(Mixed().eval(), inputs)
+    assert "lets torch run" not in str(e.value)
+
+
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_model_that_writes_to_an_input_is_told_to_clone_it_and_not_to_let_torch_run_it(fallback):
     with pytest.raises(UnsupportedOp, match="clone the input first") as e:
