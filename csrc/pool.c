@@ -3,7 +3,8 @@
  * The pool runs one job (a list of nodes) at a time. The tiles of a job are divided into chunks, which are numbered
  * consecutively, node after node, and are claimed in that order. A chunk is one tile unless its node has very many.
  * `claim` holds (job number, next chunk) in one word, so that claiming a chunk is one compare-and-swap, which fails when
- * the job has changed. A worker that wakes up late finds nothing to claim, and no thread waits for it.
+ * the job has changed. A worker that wakes up late finds nothing to claim, and no thread waits for it. Numbers count
+ * claims: which tiles of the node a claim stands for is another question (`choose_chunk`).
  *
  * Each thread publishes the chunk that it runs in `held`, before it claims it. So all chunks below the smallest held one
  * and below the next one to be claimed are done. Ordering needs nothing more: a node waits until the tiles of every
@@ -52,7 +53,9 @@ static_assert((INT64_C(2) << CHUNK_BITS) * MAX_NODES < CLOSED, "the chunks of a 
 
 typedef struct {
     _Alignas(64) atomic_ullong held; /* job number << 32 | chunk */
-    int64_t average;                 /* ticks of a chunk; read and written by this thread alone */
+    int64_t average;                 /* ticks of a chunk; read and written by this thread alone, as the next two */
+    unsigned long long place;        /* job number << 32 | first of the tiles, or joins, of which a chunk was claimed last */
+    uint32_t taken;                  /* how many of them this thread has claimed */
     _Alignas(64) atomic_uint notifications;
     atomic_int excluded; /* claims nothing until the next notification */
     atomic_int idle;     /* has left the job, or sleeps, or was not notified */
@@ -64,8 +67,8 @@ typedef struct {
 
 static struct {
     _Alignas(64) atomic_ullong claim; /* job number << 32 | next chunk */
-    _Alignas(64) atomic_ullong failure; /* chunk << 32 | status, the smallest: chunks are claimed in order, so it is the
-                                         * same at any number of threads */
+    _Alignas(64) atomic_ullong failure; /* chunk << 32 | status, the smallest: nodes are claimed in order, so its node is
+                                         * the same at any number of threads */
     _Atomic(const eb_kernel *const *) kernels;
     _Atomic(const eb_node *) nodes;
     _Atomic(void *const *) bases;
@@ -270,7 +273,20 @@ static void run_chunk(const eb_kernel *const *kernels, const eb_node *nodes, int
     while (failure < least && !atomic_compare_exchange_weak(&pool.failure, &least, failure)) {}
 }
 
-_Thread_local int32_t eb_sharing_threads = 1;
+/* Which chunk the claim of number `within` of `chunks` stands for: the tiles of a node, or its joins, which `place` names.
+ * Of two threads the caller takes chunks from the front and the worker from the back. So each works on the same part of
+ * most tensors, node after node, and finds in its cache what it has written. Together they take each chunk once, wherever
+ * they meet. */
+static uint32_t choose_chunk(member *me, int thread, int workers, unsigned long long place, uint32_t within,
+                             uint32_t chunks) {
+    if (workers != 1) return within;
+    if (me->place != place) me->taken = 0;
+    me->place = place;
+    uint32_t taken = me->taken++;
+    return thread == 0 ? taken : chunks - 1 - taken;
+}
+
+_Thread_local int32_t eb_tile_step = 1;
 
 /* Claim and run chunks of job `number` until none is left to claim, or until this worker should leave the job. */
 static void run_job(uint32_t number, int thread) {
@@ -314,10 +330,13 @@ static void run_job(uint32_t number, int thread) {
             continue;
         }
         wait.since = 0;
-        eb_sharing_threads = workers + 1;
+        eb_tile_step = workers != 1 ? workers + 1 : thread ? -1 : 1;
         if (control != own_control) set_control(own_control = control); /* bits must not depend on the thread */
         if (!thread && chunk == start && chunks > 1) notify_idle();
-        run_chunk(kernels, nodes, first + node, bases, profile, chunk, chunk - start, thread);
+        uint32_t from = chunk < joins ? start : joins, end = chunk < joins ? joins : start + chunks;
+        unsigned long long place = (unsigned long long)number << 32 | from;
+        uint32_t chosen = from + choose_chunk(me, thread, workers, place, chunk - from, end - from);
+        run_chunk(kernels, nodes, first + node, bases, profile, chunk, chosen - start, thread);
         STORE(me->held, NOTHING);
     }
 }
@@ -421,7 +440,7 @@ eb_status eb_pool_run(const eb_kernel *const *kernels, const eb_node *nodes, int
         for (int w = 1; w <= pool.borrowed; w++) notify(w, now);
         run_job(number, 0);
         finish_job(number);
-        eb_sharing_threads = 1;
+        eb_tile_step = 1;
         status = job_status(first, count, failed);
         first += count;
     }

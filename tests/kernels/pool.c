@@ -184,35 +184,52 @@ static void check_joins(int threads) {
     case_end(&c);
 }
 
-/* What a kernel sees of who shares its node, which decides what it fetches ahead. */
-enum { SHARED_TILES = 64 };
-static atomic_int runs, largest_sharing, smallest_sharing;
+/* Who runs which tile, and what a kernel sees of it, which decides what it fetches ahead: at two threads the caller takes
+ * tiles from the front and the worker from the back, and each knows its next one; at more threads it is probably so many
+ * further on. Each tile and each join runs once, and joins after all tiles. */
+enum { SHARED_TILES = 64, SHARED_JOINS = 16 };
+static atomic_int tile_runs[SHARED_TILES + SHARED_JOINS], tiles_done, surprises, sharing_round, sharing_threads;
+static _Thread_local int own_round;
+static _Thread_local int64_t own_next;
+
 static eb_status watch_sharing(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    (void)node, (void)bases, (void)scratch;
-    atomic_fetch_add(&runs, 1);
-    int64_t next = eb_next_tile(end - 1, end) - (end - 1);
-    if (eb_next_tile(begin, begin + 2) != begin + 1) next = 0; /* the next one of its chunk */
-    int seen = (int)next, known = atomic_load(&largest_sharing);
-    while (seen > known && !atomic_compare_exchange_weak(&largest_sharing, &known, seen)) {}
-    known = atomic_load(&smallest_sharing);
-    while (seen < known && !atomic_compare_exchange_weak(&smallest_sharing, &known, seen)) {}
+    (void)bases, (void)scratch;
+    int threads = atomic_load(&sharing_threads), round = atomic_load(&sharing_round);
+    atomic_fetch_add(&tile_runs[begin], 1);
+    int64_t next = eb_next_tile(begin, end, node->tiles), further = begin + threads;
+    int as_expected = end == begin + 1 && eb_next_tile(begin, begin + 2, begin + 2) == begin + 1;
+    if (begin >= node->tiles) {
+        as_expected &= atomic_load(&tiles_done) == SHARED_TILES;
+    } else if (threads == 2) {
+        as_expected &= own_round == round ? begin == own_next : begin == 0 || begin == SHARED_TILES - 1;
+        own_next = next;
+        own_round = round;
+    } else {
+        as_expected &= next == (further < SHARED_TILES ? further : -1);
+    }
+    if (!as_expected) atomic_fetch_add(&surprises, 1);
+    atomic_fetch_add(&tiles_done, begin < node->tiles);
     return EB_OK;
 }
 
 static void check_sharing(int threads) {
     static const eb_kernel kernel = {.run = watch_sharing};
     const eb_kernel *const kernels[] = {&kernel};
-    const eb_node node = {.tiles = SHARED_TILES};
-    atomic_store(&runs, 0);
-    atomic_store(&largest_sharing, 0);
-    atomic_store(&smallest_sharing, MOST_THREADS + 1);
+    const eb_node node = {.tiles = SHARED_TILES, .joins = SHARED_JOINS};
+    for (int i = 0; i < SHARED_TILES + SHARED_JOINS; i++) atomic_store(&tile_runs[i], 0);
+    atomic_store(&tiles_done, 0);
+    atomic_store(&surprises, 0);
+    atomic_store(&sharing_threads, threads);
+    atomic_fetch_add(&sharing_round, 1);
     int all = 1 + eb_pool_borrow(threads - 1);
     eb_status status = all > 1 ? eb_pool_run(kernels, &node, 0, 1, NULL, NULL, NULL) : EB_OK;
     if (all > 1) eb_pool_return();
-    int largest = atomic_load(&largest_sharing), smallest = atomic_load(&smallest_sharing);
-    if (all != threads || status != EB_OK || atomic_load(&runs) != SHARED_TILES || smallest != threads || largest != threads)
-        fail("sharing: %d to %d of %d threads in %d runs", smallest, largest, threads, atomic_load(&runs));
-    if (eb_sharing_threads != 1) fail("sharing: %d threads outside of the pool", eb_sharing_threads);
+    int not_once = 0;
+    for (int i = 0; i < SHARED_TILES + SHARED_JOINS; i++) not_once += atomic_load(&tile_runs[i]) != 1;
+    if (all != threads || status != EB_OK || not_once || atomic_load(&surprises))
+        fail("sharing: %d tiles of %d threads did not run once, %d ran unexpectedly", not_once, threads,
+             atomic_load(&surprises));
+    if (eb_tile_step != 1) fail("sharing: the next tile is %d further on outside of the pool", (int)eb_tile_step);
 }
 
 /* More threads than cores and a busy loop on each: whoever is put aside is waited for or left out, never forgotten. */
@@ -233,7 +250,8 @@ static void check_crowd(void) {
 
 void test_pool(int with_fork) {
     total.cases++;
-    for (int threads = 2; threads <= MOST_THREADS; threads++) check_sharing(threads);
+    for (int threads = 2; threads <= MOST_THREADS; threads++)
+        for (int round = 0; round < 50; round++) check_sharing(threads);
     check_callers();
     if (with_fork) check_fork();
     check_failure(1);

@@ -75,7 +75,7 @@ EB_INLINE eb_status run_gated_linear(const eb_node *node, void *const *bases, co
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
         int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * width, n_end = eb_min(N, n + width);
-        const int64_t after = eb_next_tile(tile, end);
+        const int64_t after = eb_next_tile(tile, end, p->row_tiles * column_tiles);
         for (; n < n_end; n += EB_VL) {
             int64_t columns = eb_min(EB_VL, n_end - n);
             float biases[EB_NR] = {0};
@@ -94,7 +94,7 @@ EB_INLINE eb_status run_gated_linear(const eb_node *node, void *const *bases, co
                                   .ldy = EB_NR,
                                   .alpha = 1,
                                   .bias = biases};
-            int64_t next = n + EB_VL < n_end ? n + EB_VL : after < p->row_tiles * column_tiles ? after % column_tiles * width : -1;
+            int64_t next = n + EB_VL < n_end ? n + EB_VL : after < 0 ? -1 : after % column_tiles * width;
             multiply(node, bases, own, n, next, &product);
             multiply_out(sums, product.M, columns, activations[node->ints[EB_INT_GATED_LINEAR_ACTIVATION]],
                          y + m * p->rows.y_row + n, p->rows.y_row);

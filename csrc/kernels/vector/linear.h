@@ -60,7 +60,7 @@ EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, const eb
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
         int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * width, n_end = eb_min(p->rows.N, n + width);
-        const int64_t after = eb_next_tile(tile, end);
+        const int64_t after = eb_next_tile(tile, end, p->row_tiles * column_tiles);
         for (; n < n_end; n += EB_NR) {
             eb_product product = {.M = m_end - m,
                                   .columns = eb_min(EB_NR, n_end - n),
@@ -77,7 +77,7 @@ EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, const eb
                                   .ldr = p->residual_row,
                                   .activation = clamp > 0 ? NULL : activations[node->ints[EB_INT_LINEAR_ACTIVATION]],
                                   .clamp = clamp};
-            int64_t next = n + EB_NR < n_end ? n + EB_NR : after < p->row_tiles * column_tiles ? after % column_tiles * width : -1;
+            int64_t next = n + EB_NR < n_end ? n + EB_NR : after < 0 ? -1 : after % column_tiles * width;
             multiply(node, bases, scratch, n, next, &product);
         }
     }
