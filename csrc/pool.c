@@ -54,7 +54,7 @@ static_assert((INT64_C(2) << CHUNK_BITS) * MAX_NODES < CLOSED, "the chunks of a 
 typedef struct {
     _Alignas(64) atomic_ullong held; /* job number << 32 | chunk */
     int64_t average;                 /* ticks of a chunk; read and written by this thread alone, as the next two */
-    unsigned long long place;        /* job number << 32 | first of the tiles, or joins, of which a chunk was claimed last */
+    unsigned long long place;        /* job number << 32 | first of the tiles, or joins, among which it claimed last */
     uint32_t taken;                  /* how many of them this thread has claimed */
     _Alignas(64) atomic_uint notifications;
     atomic_int excluded; /* claims nothing until the next notification */
@@ -67,8 +67,8 @@ typedef struct {
 
 static struct {
     _Alignas(64) atomic_ullong claim; /* job number << 32 | next chunk */
-    _Alignas(64) atomic_ullong failure; /* chunk << 32 | status, the smallest: nodes are claimed in order, so its node is
-                                         * the same at any number of threads */
+    _Alignas(64) atomic_ullong failure; /* chunk << 32 | status, the smallest; so it names the first node that fails, at
+                                         * any number of threads */
     _Atomic(const eb_kernel *const *) kernels;
     _Atomic(const eb_node *) nodes;
     _Atomic(void *const *) bases;
@@ -273,10 +273,10 @@ static void run_chunk(const eb_kernel *const *kernels, const eb_node *nodes, int
     while (failure < least && !atomic_compare_exchange_weak(&pool.failure, &least, failure)) {}
 }
 
-/* Which chunk the claim of number `within` of `chunks` stands for: the tiles of a node, or its joins, which `place` names.
- * Of two threads the caller takes chunks from the front and the worker from the back. So each works on the same part of
- * most tensors, node after node, and finds in its cache what it has written. Together they take each chunk once, wherever
- * they meet. */
+/* The chunk that a claim stands for, among the `chunks` chunks of the tiles, or of the joins, of a node. `within` is how
+ * many of them were claimed before; `place` says which tiles or joins these are. Of two threads the caller takes chunks
+ * from the front and the worker from the back. So each works on the same part of most tensors, node after node, and finds
+ * in its cache what it has written. Together they take each chunk once, wherever they meet. */
 static uint32_t choose_chunk(member *me, int thread, int workers, unsigned long long place, uint32_t within,
                              uint32_t chunks) {
     if (workers != 1) return within;

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* How many tiles further on the tile lies that this thread probably claims next: one of two threads claims tiles from the
- * front, the other from the back (-1); more threads claim them in turn. 1 outside of the pool. */
+/* The distance to the tile that this thread probably claims next: of two threads 1 (the caller) or -1 (the worker), of more
+ * threads their number. 1 outside of the pool. */
 extern _Thread_local int32_t eb_tile_step;
 
 /* The tile that this thread probably runs after `tile`, which is one of a chunk that ends before `end`, of a node with

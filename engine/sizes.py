@@ -203,16 +203,17 @@ class Scope:
         return low, high
 
     def _atom_bounds(self, atom: Atom) -> tuple[float, float]:
-        """Lower and upper bound of an atom; -MOST and MOST for a quotient whose operands may be negative."""
+        """Lower and upper bound of an atom; -MOST and MOST if the divisor may be 0 or negative."""
         if isinstance(atom, str):
             return self.symbols[atom].low, self.symbols[atom].high
         operation, a, b = atom
         (a_low, a_high), (b_low, b_high) = self.bounds(a), self.bounds(b)
-        if a_low < 0 or b_low <= 0:
+        if b_low <= 0:
             return -MOST, MOST
         if operation == "%":
-            return 0, min(a_high, b_high - 1)
-        return a_low // b_high, a_high // b_low
+            return 0, b_high - 1 if a_low < 0 else min(a_high, b_high - 1)
+        ends = [end // by for end in (a_low, a_high) for by in (b_low, b_high)]
+        return min(ends), max(ends)
 
     @property
     def settled(self) -> dict[str, int]:

@@ -59,44 +59,38 @@ def multiply(a: Terms, b: Terms) -> Terms:
     return sum_monomials(sums)
 
 
-def _quotient(a: Terms, b: Terms) -> Terms | None:
-    """A / b if b is one product that divides every term of a; None otherwise."""
-    if len(b) != 1:
-        return None
-    ((below, divisor),) = b
-    sums: dict[Monomial, int] = {}
-    for monomial, factor in a:
-        rest = list(monomial)
-        for atom in below:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if factor % divisor:
-            return None
-        sums[tuple(rest)] = factor // divisor
-    return sum_monomials(sums)
-
-
 def divide(a: Terms, b: Terms) -> Terms:
-    """A // b, in one form for formulas that differ by whole multiples of b or in which a ceiling is written.
+    """A // b. Formulas that are equal for one of these reasons get one form.
 
-    ``(n - 2) // 2`` is ``n // 2 - 1``, and ``(-n) // 2`` is ``-((n + 1) // 2)``.
+    - Whole multiples of b are taken out: ``(n - 2) // 2`` is ``n // 2 - 1``.
+    - The first factor of a symbol is positive if b is a number d over 0: ``(-n) // d`` is ``-((n + d - 1) // d)``.
+    - A quotient of a quotient by numbers is one quotient: ``(n // c + 1) // d`` is ``(n + c) // (c * d)``.
     """
     whole, rest = _split(a, b)
-    divisor = number_of(b) or 0
-    if not rest or (divisor > 0 and number_of(rest) is not None):
+    divisor = _positive(b)
+    if not rest or (divisor and number_of(rest) is not None):
         return whole
-    if divisor > 0 and _begins_below_zero(rest):  # x // d == -((-x + d - 1) // d)
+    if divisor and _begins_below_zero(rest):
         return add(whole, divide(add(constant(divisor - 1), rest, -1), b), -1)
+    if divisor and (inner := _find_quotient(rest)) is not None:
+        dividend, by, added = inner
+        return add(whole, divide(add(dividend, constant(added * by)), constant(by * divisor)))
     return add(whole, (((("//", rest, b),), 1),))
 
 
 def remainder(a: Terms, b: Terms) -> Terms:
-    """A % b, where whole multiples of b are left out of a."""
-    rest = _split(a, b)[1]
-    if not rest or ((number_of(b) or 0) > 0 and number_of(rest) is not None):
+    """A % b, without the parts of a that are whole multiples of b."""
+    divisor = _positive(b)
+    rest = sum_monomials({m: factor % divisor for m, factor in a}) if divisor else _split(a, b)[1]
+    if not rest or (divisor and number_of(rest) is not None):
         return rest
     return (((("%", rest, b),), 1),)
+
+
+def _positive(terms: Terms) -> int | None:
+    """The value of a formula that is a number over 0; None for others."""
+    number = number_of(terms)
+    return number if number is not None and number > 0 else None
 
 
 def _split(a: Terms, b: Terms) -> tuple[Terms, Terms]:
@@ -106,18 +100,40 @@ def _split(a: Terms, b: Terms) -> tuple[Terms, Terms]:
     """
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
-    divisor = number_of(b) or 0
+    divisor = _positive(b)
     for monomial, factor in a:
-        if exact := _quotient(((monomial, factor),), b):
-            for part, times in exact:
-                whole[part] = whole.get(part, 0) + times
-            continue
-        times = 0
-        if divisor > 0:
+        part, times = monomial, 0
+        if exact := _divide_monomial(monomial, factor, b):
+            part, times = exact
+        elif divisor:
             times = factor // divisor if not monomial or factor > 0 else -(-factor // divisor)
-        whole[monomial] = whole.get(monomial, 0) + times
-        rest[monomial] = factor - times * divisor
+        whole[part] = whole.get(part, 0) + times
+        if not exact:
+            rest[monomial] = factor - times * (divisor or 0)
     return sum_monomials(whole), sum_monomials(rest)
+
+
+def _divide_monomial(monomial: Monomial, factor: int, b: Terms) -> tuple[Monomial, int] | None:
+    """``factor * monomial / b`` if b is one product that divides it; None otherwise."""
+    if len(b) != 1:
+        return None
+    ((below, divisor),) = b
+    rest = list(monomial)
+    for atom in below:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return None if factor % divisor else (tuple(rest), factor // divisor)
+
+
+def _find_quotient(terms: Terms) -> tuple[Terms, int, int] | None:
+    """(a, c, n) of a formula ``a // c + n`` with numbers c over 0 and n; None for others."""
+    parts = dict(terms)
+    added = parts.pop((), 0)
+    match list(parts.items()):
+        case [((("//", dividend, by),), 1)] if divisor := _positive(by):
+            return dividend, divisor, added
+    return None
 
 
 def _begins_below_zero(terms: Terms) -> bool:

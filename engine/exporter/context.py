@@ -121,8 +121,8 @@ class CallContext:
             kinds = sorted({one.dtype for one in arranged if one is not None})
             if op in _PRODUCTS and len(kinds) > 1:
                 raise FaultyCall(
-                    f"its tensors are {' and '.join(kinds)}, and torch refuses to run such a call, too; convert one of "
-                    "them to the type of the other"
+                    f"its tensors have the types {' and '.join(kinds)}, and torch refuses to run such a call, too; "
+                    "convert them to one type"
                 ) from None
             raise Refusal(str(error)) from None
 

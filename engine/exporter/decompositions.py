@@ -27,8 +27,9 @@ def sample_grid(
 ) -> torch.Tensor:
     """As `aten.grid_sampler_2d` on a CPU, also where a coordinate is NaN or, in pixels, infinite.
 
-    torch's rule gives 0 there. The call itself gives NaN if padding with zeros, and the first pixel of the axis with
-    the other paddings (a clamp that takes NaN for 0). The interpolation makes NaN of it in both if it is bicubic.
+    torch's rule gives 0 there. The call gives NaN if the interpolation is bicubic, or if it is bilinear and zeros pad.
+    If the nearest pixel is taken and zeros pad, it gives 0. With the other paddings it gives the first pixel of the
+    axis, because it clamps NaN to 0.
 
     Args:
         image: [images, channels, height, width].
@@ -41,14 +42,13 @@ def sample_grid(
         [images, channels, rows, columns], of the type of `image`.
     """
     rule = decomposition(overload("grid_sampler_2d"))
-    axes = [grid[..., i].to(torch.float32) for i in range(2)]
+    axes = [axis.to(torch.promote_types(grid.dtype, torch.float32)) for axis in grid.unbind(-1)]
+    if padding == _BORDER:
+        axes = [axis.clamp(-2, 2) for axis in axes]  # these lie outside, too, and the pixels beside them are the same
     # 0 times an infinite number, or NaN, is NaN; 0 times any other number is 0.
-    lost = [axis * image.shape[3 - i] * 0 for i, axis in enumerate(axes)]
+    lost = [axis * size * 0 for axis, size in zip(axes, (image.shape[3], image.shape[2]), strict=True)]
     if padding != _ZEROS and mode != _BICUBIC:
-        # Twice the edge is outside, so its nearest pixel is that of every number beyond, an infinity included.
-        kept = [axis.clamp(-2, 2) for axis in axes] if padding == _BORDER else axes
-        tested = axes if padding == _BORDER else lost
-        kept = [torch.where(torch.isnan(test), -1, axis) for test, axis in zip(tested, kept, strict=True)]
+        kept = [torch.where(torch.isnan(nan), -1, axis) for nan, axis in zip(lost, axes, strict=True)]
         grid = torch.stack(kept, -1).to(grid.dtype)
     found: torch.Tensor = rule(image, grid, mode, padding, align_corners)
     if padding == _ZEROS and mode == _BILINEAR:

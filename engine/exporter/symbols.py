@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from engine import sizes, terms
+from engine.errors import InternalError
 from engine.exporter.registry import Refusal
 from engine.exporter.torch_internals import FloorDiv, Max, Min, Mod, PythonMod
 
@@ -23,6 +24,7 @@ _RELATIONS: dict[Any, Any] = {
     sympy.Gt: operator.gt,
     sympy.Ge: operator.ge,
 }
+_OPERATIONS = (sympy.Add, sympy.Mul, FloorDiv, Mod, PythonMod, Max, sympy.Max, Min, sympy.Min)
 Ranges = Mapping[Any, Any]
 """sympy symbol -> torch's range of values."""
 
@@ -113,12 +115,14 @@ class Symbols:
                 raise Refusal(f"the size {expression} depends on the values of tensors")
             name = self._names[expression]
             return self.scope.size(terms.add(terms.symbol(name.text), terms.constant(-name.shift)))
-        if not isinstance(expression, _OPERATIONS):
+        unknown = next((s for s in expression.free_symbols if s not in self._names and s not in self._known), None)
+        if unknown is not None:
+            self._of(unknown)  # which is refused
+        if not _is_formula(expression):
             raise Refusal(
                 f"the size {self._write(expression)} is no formula of sums, products and quotients of whole numbers"
             )
-        parts = [self._of(part) for part in expression.args]
-        return _combined(expression, parts)
+        return _combined(expression, [self._of(part) for part in expression.args])
 
     def _write(self, expression: sympy.Basic) -> str:
         """Torch's formula, with the user's names of its symbols."""
@@ -130,7 +134,11 @@ class Symbols:
         return str(expression.xreplace(names))
 
 
-_OPERATIONS = (sympy.Add, sympy.Mul, sympy.Pow, FloorDiv, Mod, PythonMod, Max, sympy.Max, Min, sympy.Min)
+def _is_formula(expression: sympy.Basic) -> bool:
+    """Whether `_combined` knows the operation of a formula of torch."""
+    if isinstance(expression, sympy.Pow):
+        return bool(expression.exp.is_Integer and expression.exp.is_positive)
+    return isinstance(expression, _OPERATIONS)
 
 
 def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
@@ -142,7 +150,7 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
             for part in parts:
                 product = part * product
             return product
-        case sympy.Pow() if isinstance(parts[1], int) and parts[1] > 0:
+        case sympy.Pow():
             product = parts[0]
             for _ in range(parts[1] - 1):
                 product = product * parts[0]
@@ -155,7 +163,7 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
             return max(parts)
         case Min() | sympy.Min():
             return min(parts)
-    raise Refusal(f"{expression} is no power of a size by a whole number over 0")
+    raise InternalError(f"{expression} is no formula")
 
 
 def get_example(size: torch.SymInt, symbol: sympy.Symbol) -> int:

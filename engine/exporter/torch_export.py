@@ -232,7 +232,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     table: dict[OpOverload, Any] = {}
     for _ in range(_MAX_ROUNDS):
         unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()
-        rules = (chosen(unknown) | find_default_rules(unknown)) if unknown else {}
+        rules = (find_default_rules(unknown) | chosen(unknown)) if unknown else {}
         if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules

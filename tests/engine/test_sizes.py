@@ -84,6 +84,8 @@ def test_quotients_that_differ_by_whole_numbers_are_equal_without_a_guard():
         ((3 - 2 * s) % 2, 1),
         ((s + 4) % 4, s % 4),
         ((s * t) % t, 0),
+        ((s // 2 + 3) // 4, (((s // 2 + 1) // 2) + 1) // 2),
+        ((4 - s % 4) % 4, (3 * (s % 4)) % 4),
         (3 * ((s - 2) // 2) * ((t - 2) // 2), 3 * (s // 2) * (t // 2) - 3 * (s // 2) - 3 * (t // 2) + 3),
     ):
         assert sizes.same(a, b), (a, b)
@@ -110,6 +112,17 @@ def test_a_quotient_of_a_sum_is_what_python_computes(first, second, divisor, s, 
         for dividend, value in zip(dividends, numbers, strict=True):
             assert sizes.at(dividend // by, {"s": s, "t": t}) == value // number
             assert sizes.at(dividend % by, {"s": s, "t": t}) == value % number
+
+
+def test_bounds_of_quotients_hold_where_a_part_of_the_dividend_is_negative():
+    found = scope(s=(2, 40, 7), t=(2, 40, 5))
+    s, t = size(found, "s"), size(found, "t")
+    for value in ((4 - s % 4) % 4, (s * t - 1) // t, (3 * s - t) // 2, (t - s) // 3, (s - t) % t, (t - s) // t):
+        low, high = found.bounds(value.terms)
+        numbers = [sizes.at(value, {"s": a, "t": b}) for a in range(2, 41) for b in range(2, 41)]
+        assert low <= min(numbers) <= max(numbers) <= high < 10_000, value
+    assert (4 - s % 4) % 4 < 4
+    assert not found.guards
 
 
 def test_ranges_decide_without_a_guard():

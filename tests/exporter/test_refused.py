@@ -250,7 +250,7 @@ def test_a_product_that_torch_refuses_to_run_is_not_left_to_torch(other):
     inputs = f32(2, 3), torch.ones(3, 2, dtype=other)
     with pytest.raises(RuntimeError, match="same dtype"):
         Mixed()(*inputs)
-    with pytest.raises(engine.UnsupportedOp, match="and torch refuses to run such a call, too; convert one") as e:
+    with pytest.raises(engine.UnsupportedOp, match="and torch refuses to run such a call, too; convert them") as e:
         engine.compile(Mixed().eval(), inputs)
     assert "lets torch run" not in str(e.value)
 

@@ -229,7 +229,7 @@ def test_a_plan_depends_on_what_is_in_the_files(folder):
         (["run", "nothing.py:make"], "nothing.py; expected path.py:factory, path.pt2 or path.onnx"),
         (["run", "mine.py"], "expected path.py:factory, with the name of a function"),
         (["run", "mine.onx"], "unknown suite or model 'mine.onx'"),
-        (["run", "saved.engine"], "a .engine file is no model that can be compiled; expected path.py:factory, path"),
+        (["run", "saved.engine"], "a .engine file holds no model to compile; expected path.py:factory, path"),
         (["profile", "saved.engine"], "engine.load(path) has profile(inputs), trace(inputs) and report()"),
         (["run", "mine.py:make?widht=3"], "did you mean 'width'? Known: bias, width"),
         (["run", "mine.py:make", "--set", "width=wide"], "width='wide' is not a whole number"),

@@ -255,6 +255,7 @@ void test_pool(int with_fork) {
     check_callers();
     if (with_fork) check_fork();
     check_failure(1);
+    check_failure(2);
     check_failure(3);
     for (int threads = 1; threads <= MOST_THREADS; threads++) check_chain(threads), check_joins(threads);
     check_crowd();

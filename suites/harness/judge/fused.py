@@ -1,7 +1,8 @@
 """torch's fused encoder layer: one call for a whole layer, in place of the code of the module.
 
 Eager takes it in `nn.TransformerEncoder` and `nn.MultiheadAttention` if no gradients are recorded; torch.export does
-not. Where a mask pads, it gives zeros, and the code of the module gives numbers. Both are right: nothing reads them.
+not. In padded rows it gives zeros, and the code of the module gives numbers. Both are right, because nothing should
+read padded rows.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ import torch
 from torch import nn
 
 NOTE = (
-    "eager takes torch's fused encoder layer, which gives other values than the module's code, as where a mask pads; "
-    "the outputs of that code count as right, too"
+    "eager uses torch's fused encoder layer, whose values differ from those of the module's code, for example in "
+    "padded rows; both count as right"
 )
 
 
 def may_run(model: nn.Module) -> bool:
-    """True if `model` has a module for which torch has a fused call."""
-    kinds = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
-    return any(isinstance(module, kinds) for module in model.modules())
+    """True if torch has a fused call for a module of `model`; each such module has an `nn.MultiheadAttention`."""
+    return any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
 
 
 @contextmanager

@@ -25,6 +25,7 @@ rounding changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -35,6 +36,7 @@ from engine import dtypes
 from engine.encodings import INT4, INT8_CHANNEL, INT8_TENSOR, Encoding
 from engine.exporter.torch_internals import TorchDispatchMode, tree_map
 from suites.backends.base import to_numpy
+from suites.harness.judge import fused
 from suites.harness.judge.layers import Layers
 
 GROUP = 32
@@ -117,11 +119,11 @@ class Quantised(TorchDispatchMode):
         self._layers = layers
         self._rows = rows
         self._varying = {id(tensor): tensor for tensor in inputs}  # the tensors too, so that no id is used again
-        self._fused: list[bool] = []  # torch's setting before each entry: a mode is entered again while it dispatches
+        self._unfused: list[ExitStack] = []  # one an entry: a mode is entered again while it dispatches
 
     def __enter__(self) -> Self:
-        self._fused.append(torch.backends.mha.get_fastpath_enabled())
-        torch.backends.mha.set_fastpath_enabled(False)
+        self._unfused.append(ExitStack())
+        self._unfused[-1].enter_context(fused.switched_off())
         super().__enter__()
         return self
 
@@ -129,7 +131,7 @@ class Quantised(TorchDispatchMode):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        torch.backends.mha.set_fastpath_enabled(self._fused.pop())
+        self._unfused.pop().close()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

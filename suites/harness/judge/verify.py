@@ -255,7 +255,7 @@ def describe_change(first: Sequence[np.ndarray], again: Sequence[np.ndarray], re
 
 
 def check(outputs: Sequence[np.ndarray], dtypes: Sequence[str], reference: Reference) -> Verdict:
-    """The verdict on all outputs of one call. If there are two right answers, they must be those of one of them."""
+    """The verdict on all outputs of one call. With two right answers, all outputs must agree with the same one."""
     found = _check(outputs, dtypes, reference)
     if found.reason is not None and reference.unfused is not None:
         other = _check(outputs, dtypes, replace(reference, outputs=reference.unfused))

@@ -489,7 +489,7 @@ class CaseWork:
     def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
         found = checks.judge(scratch, answer, entry.references)
-        entry.line.note = entry.references[0].note
+        entry.line.note = next((one.note for one in entry.references if one.note), None)
         entry.line.error = Error(relative=found.relative, max_abs=found.max_abs, tolerance=found.tolerance)
         entry.line.accuracy = found.accuracy
         if found.reason is not None:

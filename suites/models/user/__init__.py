@@ -27,13 +27,13 @@ def is_path(name: str) -> bool:
 
 
 def find_wrong_kind(name: str) -> str | None:
-    """What to say of `name` if it is a file, but of no kind that holds a model; None for other names."""
+    """Why `name` is refused if it is a file of another kind than models have; None otherwise."""
     path = Path(name).expanduser()
     if is_path(name) or not path.suffix or not path.is_file():
         return None
+    way = "; a saved program is loaded in Python: engine.load(path) has profile(inputs), trace(inputs) and report()"
     return (
-        f"a {path.suffix} file is no model that can be compiled; expected {EXPECTED}. For a program that was saved, "
-        "engine.load(path) has profile(inputs), trace(inputs) and report()"
+        f"a {path.suffix} file holds no model to compile; expected {EXPECTED}{way if path.suffix == '.engine' else ''}"
     )
 
 
