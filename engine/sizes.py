@@ -211,6 +211,8 @@ class Scope:
         if b_low <= 0:
             return -MOST, MOST
         if operation == "%":
+            if a_low >= 0 and self.bounds(add(b, a, -1))[0] > 0:  # a < b, so a % b is a
+                return a_low, a_high
             return 0, b_high - 1 if a_low < 0 else min(a_high, b_high - 1)
         ends = [end // by for end in (a_low, a_high) for by in (b_low, b_high)]
         return min(ends), max(ends)

@@ -122,6 +122,7 @@ def test_bounds_of_quotients_hold_where_a_part_of_the_dividend_is_negative():
         numbers = [sizes.at(value, {"s": a, "t": b}) for a in range(2, 41) for b in range(2, 41)]
         assert low <= min(numbers) <= max(numbers) <= high < 10_000, value
     assert (4 - s % 4) % 4 < 4
+    assert s % (s * t) != 0  # it is s
     assert not found.guards
 
 
