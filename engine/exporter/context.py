@@ -18,7 +18,7 @@ from engine.ops import MAX_RANK, TABLE, TensorType
 from engine.sizes import Size, same
 
 _PRODUCTS = frozenset({"linear", "matmul", "conv", "conv_transpose"})
-"""Ops of which torch wants all tensors of one element type."""
+"""Ops for which all tensors must have the same element type in torch."""
 
 Number = float  # int and bool included, as type checkers read it
 Operand = Value | Number

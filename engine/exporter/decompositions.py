@@ -2,7 +2,7 @@
 
 torch does not decompose the calls of its core set, so the default table has no rule for them. This module names such
 a call, in place of a handler, if torch has a rule for it that gives calls that the engine translates, without loss of
-speed or accuracy. Where torch's rule gives other results than the call itself, a rule here adds what is missing.
+speed or accuracy. If the results of torch's rule differ from those of the call, this module has a rule of its own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Standard output and standard error when nobody reads them any longer, or in an encoding without the characters of
-the text. Imports nothing heavy.
+"""Replaces standard output and standard error, so that a lost reader or a missing character ends no command.
+
+Imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`grid_sample` at coordinates of which torch's own decomposition makes zeros."""
+"""`grid_sample` at coordinates that are not finite. torch's own decomposition gives 0 there, eager does not."""
 
 import itertools
 import math

@@ -184,9 +184,9 @@ static void check_joins(int threads) {
     case_end(&c);
 }
 
-/* Who runs which tile, and what a kernel sees of it, which decides what it fetches ahead: at two threads the caller takes
- * tiles from the front and the worker from the back, and each knows its next one; at more threads it is probably so many
- * further on. Each tile and each join runs once, and joins after all tiles. */
+/* Each tile and each join runs once, and joins run after all tiles. Kernels are told which tile their thread runs next, so
+ * that they can fetch its data ahead. At two threads the caller takes tiles from the front and the worker from the back, and
+ * the hint is exact. At more threads the next tile is probably as many tiles further on as there are threads. */
 enum { SHARED_TILES = 64, SHARED_JOINS = 16 };
 static atomic_int tile_runs[SHARED_TILES + SHARED_JOINS], tiles_done, surprises, sharing_round, sharing_threads;
 static _Thread_local int own_round;

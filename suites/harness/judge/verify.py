@@ -138,7 +138,7 @@ class Reference:
         unquantised: of a quantised case the outputs of the model as it is, float64 where they are floating; else None.
         state: buffers that the model writes to. Each call starts from their first values.
         weight_bytes: bytes of the parameters and buffers of the model.
-        unfused: what is right, too: the outputs without torch's fused encoder layer, if they are others.
+        unfused: the outputs without torch's fused encoder layer, which are right, too; None if they do not differ.
     """
 
     outputs: Sequence[np.ndarray]
