@@ -5,6 +5,7 @@ Knows bytes, dtypes and hashes; knows nothing of programs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -128,7 +129,8 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
         cause = _CAUSE_OF_SYSTEM.search(str(e))
         raise ProgramError(f"{path}: cannot be written: {cause[1] if cause else e}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a read-only file system, even of a file that is not there
+            temporary.unlink()
 
 
 def _sort_metadata(path: Path) -> None:

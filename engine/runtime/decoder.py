@@ -176,7 +176,7 @@ class Decoder:
             ShapeError: wrong shape or type of ids, a text longer than the cache, or wrong lengths.
             ExecutionError: an id outside of the vocabulary, or a stream is in progress with this state.
         """
-        state, length = self._cache(state), self._length(ids)
+        state, length = self._cache(state), self._length(ids, self.max_length)
         counts = self._lengths(lengths, length)
         with state.lock:
             state.check_free("prefill")
@@ -196,9 +196,7 @@ class Decoder:
             ShapeError: wrong shape or type of ids, or the cache is empty or full.
             ExecutionError: an id outside of the vocabulary, or a stream is in progress with this state.
         """
-        state = self._cache(state)
-        if self._length(ids) != 1:
-            raise ShapeError(f"decode: expected ids [{self.batch}, 1], got {list(ids.shape)}")
+        state, _ = self._cache(state), self._length(ids, 1)
         with state.lock:
             state.check_free("decode")
             lengths = state.lengths
@@ -400,7 +398,7 @@ class Decoder:
 
     def _check_prompts(self, ids: Any, lengths: Any, options: Options) -> np.ndarray:
         """The number of tokens of each prompt. ShapeError unless the texts fit into the cache."""
-        length = self._length(ids)
+        length = self._length(ids, self.max_length)
         most = self.max_length - length + 1  # the last new token is not written to the cache
         if options.max_new_tokens > most:
             raise ShapeError(
@@ -421,16 +419,17 @@ class Decoder:
             )
         return state
 
-    def _length(self, ids: Any) -> int:
-        """The number of columns of `ids`. ShapeError unless they are int64 [batch, 1 to max_length]."""
+    def _length(self, ids: Any, most: int) -> int:
+        """The number of columns of `ids`. ShapeError unless they are int64 [batch, 1 to `most`]."""
         shape, dtype = getattr(ids, "shape", None), str(getattr(ids, "dtype", "")).removeprefix("torch.")
         if isinstance(shape, tuple) and len(shape) == 2 and dtype == "int64":
             batch, length = shape
-            if batch == self.batch and 1 <= length <= self.max_length:
+            if batch == self.batch and 1 <= length <= most:
                 return int(length)
         kind = f"{type(ids).__name__}, which is neither a NumPy array nor a torch tensor"
         got = f"{dtype} {list(shape)}" if isinstance(shape, tuple) and dtype else kind
-        raise ShapeError(f"ids: expected int64 [{self.batch}, 1 to {self.max_length}], got {got}")
+        columns = "1" if most == 1 else f"1 to {most}"
+        raise ShapeError(f"ids: expected int64 [{self.batch}, {columns}], got {got}")
 
     def _lengths(self, lengths: Any, length: int) -> np.ndarray:
         """`lengths` as int64 [batch]; None means `length`. ShapeError for anything but numbers from 1 to `length`."""
@@ -487,7 +486,7 @@ class Decoder:
             ConfigError, ExecutionError: as `Program.tune`.
             ShapeError: wrong shape or type of ids, one token only, or no room for another token behind them.
         """
-        length = self._length(ids)
+        length = self._length(ids, self.max_length)
         if not 2 <= length < self.max_length:
             raise ShapeError(f"tune: expected from 2 to {self.max_length - 1} tokens, got {length}")
         state, lengths = self.new_state(), np.full(self.batch, length, np.int64)

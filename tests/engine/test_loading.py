@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -254,6 +255,16 @@ def test_a_full_disk_is_told_in_the_words_of_the_system(compiled, tmp_path, monk
 
     monkeypatch.setattr(safetensors.numpy, "save_file", fail)
     with pytest.raises(ProgramError, match=r"p.engine: cannot be written: No space left on device$"):
+        compiled.save(tmp_path / "p.engine")
+
+
+def test_a_read_only_file_system_is_told_in_the_words_of_the_system(compiled, tmp_path, monkeypatch):
+    def refuse(path, *_arguments, **_options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    for name in ("touch", "unlink"):  # such a system refuses to remove a file that is not there, too
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(ProgramError, match=r"p.engine: cannot be written: Read-only file system$"):
         compiled.save(tmp_path / "p.engine")
 
 

@@ -238,21 +238,24 @@ def test_the_strongest_are_those_that_move_time_in_either_mode():
     assert set(names[1:]) <= {"redundant_a", "redundant_b", "synergy_a", "synergy_b"}
 
 
-def test_a_note_says_that_others_used_the_processors():
+def test_a_note_says_in_how_many_rounds_others_used_the_processors():
     (record,) = [
         AblationRecord(
             case="c", switch="s", switch_kind="pass", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="b", p=1.0,
             verdict="pays",
         )
     ]  # fmt: skip
+    # Two groups of programs, whose rounds they share; the whole program "a" is in both. 3 of 20 rounds were disturbed.
     lines = [
-        records.samples(case=case, seconds=[[1.0]] * 10, contention=Contention(disturbed=count))
-        for case, count in (("c", 3), ("c", 0), ("another", 10))
-    ]
+        records.samples(case=case, backend=label, seconds=[[1.0]] * 10, contention=Contention(disturbed=count))
+        for case, label, count in (
+            ("c", "a", 3), ("c", "b", 3), ("c", "d", 3), ("c", "a", 0), ("c", "e", 0), ("another", "a", 10),
+        )
+    ]  # fmt: skip
     assert [text for text in ablation_table.write_notes([record], lines) if "disturbed" in text] == [
         "d disturbed: other processes used the processors, also when rounds were repeated (15% of rounds)."
     ]
-    assert not ablation_table.write_notes([record], lines[1:2])
+    assert not ablation_table.write_notes([record], lines[3:4])
 
 
 def test_the_legend_explains_the_columns_that_are_there():

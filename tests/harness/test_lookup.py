@@ -159,6 +159,8 @@ def test_a_wrong_name_gets_the_five_nearest(results):
     with pytest.raises(UsageError) as caught:
         lookup.find_run(results, "none")
     assert str(caught.value) == "unknown run 'none'. `enginebench list runs` shows all 6", "no name is like it"
+    with pytest.raises(UsageError, match=r"^unknown run 'lst'; did you mean last\?"):
+        lookup.find_run(results, "lst")
     with pytest.raises(UsageError, match=r"^unknown run 'bert'; did you mean last:bert\?"):
         lookup.find_run(results, "bert")
     with pytest.raises(UsageError, match="unknown suite of a stored run 'brt'; did you mean 'bert'"):

@@ -21,7 +21,7 @@ def test_times_sizes_and_factors_have_their_unit():
         "-", "2.50 s", "4.15 ms", "4.00 us", "0.3 ns"
     ]  # fmt: skip
     assert [units.size(value) for value in (None, 12, 1536, 3 << 20)] == ["-", "12 B", "1.50 KiB", "3.00 MiB"]
-    assert [units.times(value) for value in (1.084, 12.34, 123.4)] == ["1.08x", "12.3x", "123x"]
+    assert [units.times(value) for value in (0.00037, 1.084, 12.34, 123.4)] == ["0.0004x", "1.08x", "12.3x", "123x"]
 
 
 def test_a_speed_is_the_inverse_of_a_ratio_of_times():
@@ -32,3 +32,5 @@ def test_an_interval_that_says_next_to_nothing_is_not_spelled_out():
     assert units.interval(Ratio(692.0, 0.5, 961023.0)) == "[0.50, >1000]"
     assert units.interval(Ratio(0.1, 1e-6, 3.0)) == "[<0.001, 3.00]"
     assert units.interval(Ratio(400.0, 300.0, 500.0)) == "[300, 500]"
+    assert units.interval(Ratio(3188.0, 1129.0, 9004.0)) == "[1129, 9004]"  # it says how large the factor is
+    assert units.interval(Ratio(0.0003, 0.0001, 0.0009)) == "[0.0001, 0.0009]"

@@ -123,12 +123,19 @@ def write_notes(records: Sequence[AblationRecord], samples: Iterable[Samples] = 
                 processes disturbed them.
     """
     of_case = [line for line in samples if line.case == records[0].case]
-    return [*_notes(records), *_explain_disturbed(of_case), *_explain_reference(records[0].case, of_case)]
+    return [
+        *_notes(records),
+        *_explain_disturbed(of_case, get_whole(records)),
+        *_explain_reference(records[0].case, of_case),
+    ]
 
 
-def _explain_disturbed(samples: Sequence[Samples]) -> Iterator[str]:
-    """Whether others used the processors while the programs of a case were timed."""
-    if share := share_disturbed(samples):
+def _explain_disturbed(samples: Sequence[Samples], whole: str) -> Iterator[str]:
+    """Whether others used the processors while the programs of a case were timed.
+
+    Programs are timed in groups, and those of a group share their rounds. `whole` is timed in each group.
+    """
+    if share := share_disturbed([line for line in samples if line.backend == whole]):
         yield (
             f"d disturbed: other processes used the processors, also when rounds were repeated ({share:.0%} of rounds)."
         )

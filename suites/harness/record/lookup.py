@@ -74,7 +74,7 @@ def find_run(
         raise UsageError(f"unknown run {name!r}: there are no runs under {results}; {_MAKES_ONE}")
     if len(files) == 1:
         raise UsageError(f"unknown run {name!r}; the only run under {results} is {next(iter(files))}")
-    near = difflib.get_close_matches(name, files, n=NEAREST, cutoff=LIKENESS)
+    near = difflib.get_close_matches(name, [LAST, *files], n=NEAREST, cutoff=LIKENESS)
     if name in {name_suite(path) for path in files.values()}:
         near = [f"{LAST}:{name}"]
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
