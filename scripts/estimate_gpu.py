@@ -62,8 +62,8 @@ class Ceilings(NamedTuple):
     plain_flops: float = 67e12
 
     def rate(self, arithmetic: str) -> float:
-        """Operations a second: ``narrow``, ``tf32``, ``two_tf32``, which takes two for one, or ``float32``."""
-        shares = {"narrow": 1.0, "tf32": 0.5, "two_tf32": 0.25}
+        """Operations a second of ``float32``, ``narrow``, ``tf32``, ``two_tf32`` (two for one), ``three_tf32``."""
+        shares = {"narrow": 1.0, "tf32": 0.5, "two_tf32": 0.5 / 2, "three_tf32": 0.5 / 3}
         return self.flops * shares[arithmetic] if arithmetic in shares else self.plain_flops
 
 
@@ -179,7 +179,11 @@ def _find_arithmetic(step: Step) -> str:
         is_narrow = second is not None and second.dtype in NARROW
     else:
         is_narrow = multiplied.primitive_bitwidth == 16
-    return "narrow" if is_narrow else {"ieee": "float32"}.get(arguments["PRECISION"], arguments["PRECISION"])
+    return (
+        "narrow"
+        if is_narrow
+        else {"ieee": "float32", "tf32x3": "three_tf32"}.get(arguments["PRECISION"], arguments["PRECISION"])
+    )
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

@@ -360,7 +360,7 @@ def test_decode_asks_for_one_column_whatever_is_wrong(decoder):
     for given, got in (
         (ids, r"int64 \[1, 2\]"),
         (ids[0], r"int64 \[2\]"),
-        (ids[:, :1].astype("float32"), r"float32 \[1, 1\]"),
+        (ids[:, :1].float(), r"float32 \[1, 1\]"),
     ):
         with pytest.raises(ShapeError, match=rf"^ids: expected int64 \[1, 1\], got {got}$"):
             decoder.decode(given)

@@ -95,5 +95,5 @@ def test_compiles(case: Case, dtype: str, tf32: bool, number: int) -> None:
     assert isinstance(found, tuple)
     launch = found[1].launches[0]
     # Tensor cores multiply blocks of 64 rows or more by warpgroups.
-    has_products = launch.arguments.get("PRECISION") == "two_tf32" and launch.arguments["BLOCK_M"] >= 64
+    has_products = launch.arguments.get("PRECISION") in ("two_tf32", "tf32x3") and launch.arguments["BLOCK_M"] >= 64
     assert not aot.find_complaints(partial(steps.compile_launch, made, launch), has_products=has_products)

@@ -44,13 +44,18 @@ TILES: Mapping[str, tuple[Choice, ...]] = {
         Choice(64, 128, 32, 8, 3),
         Choice(128, 128, 32, 8, 3),
     ),
-    "exact": (Choice(16, 64, 32, 4, 2), Choice(32, 64, 16, 4, 3), Choice(64, 32, 32, 4, 3)),
+    "three_tf32": (
+        Choice(16, 64, 64, 4, 3),
+        Choice(32, 64, 32, 4, 3),
+        Choice(64, 32, 32, 4, 3),
+        Choice(128, 128, 32, 8, 3),
+    ),
 }
 """Arithmetic -> configurations of `tiles`. The rule takes the first one whose block has at least as many rows as the
 product, else the last one.
 
-narrow: numbers of 16 bits. tf32: float32 that is rounded to TF32. two_tf32: float32 as the sum of two TF32 numbers.
-exact: float32 on the ordinary units.
+narrow: numbers of 16 bits. tf32: float32 that is rounded to TF32. two_tf32: float32 as the sum of two TF32 numbers,
+beside weights that TF32 holds. three_tf32: both factors as such sums, without the product of the smaller parts.
 """
 MORE_TILES: Mapping[str, tuple[Choice, ...]] = {
     "narrow": (
@@ -68,14 +73,17 @@ MORE_TILES: Mapping[str, tuple[Choice, ...]] = {
         Choice(128, 64, 32, 8, 4),
     ),
     "two_tf32": (Choice(16, 128, 64, 4, 3), Choice(64, 64, 64, 8, 3), Choice(128, 64, 32, 8, 4)),
-    "exact": (Choice(16, 32, 64, 4, 2), Choice(32, 32, 32, 4, 3), Choice(64, 64, 16, 8, 3)),
+    "three_tf32": (Choice(16, 32, 64, 4, 3), Choice(64, 64, 32, 4, 3), Choice(64, 128, 32, 4, 3)),
 }
 """Further configurations, which only a measurement chooses."""
 TIMED_ROWS = (64, 512)
 """For products of 16-bit numbers with more rows than the first and at most the second, times on an H100 decide the rule
 (docs/gpu.md): blocks of 128 rows and columns leave most of the multiprocessors without work."""
-FEWER_ROWS = (Choice(64, 128, 64, 4, 4), Choice(64, 64, 128, 4, 3), Choice(32, 64, 128, 4, 4))
+FEWER_ROWS: tuple[Choice, ...] = (Choice(64, 128, 64, 4, 4), Choice(64, 64, 128, 4, 3), Choice(32, 64, 128, 4, 4))
 """The configurations that this rule chooses from, the largest first."""
+FLOAT_ROWS: tuple[Choice, ...] = (Choice(128, 128, 32, 8, 3), Choice(64, 128, 32, 4, 3), Choice(64, 32, 32, 4, 3))
+"""The same for float32 products of more than 64 rows. Where the columns of the weight, and not its summands, are
+neighbours in memory, the last one is the fastest: tensor cores take TF32 numbers in one order only."""
 SPLIT_FROM = 2048
 """So many summands are split among programs, and the first of `FEWER_ROWS` is the fastest. 3072 were timed, and 768."""
 VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
