@@ -56,19 +56,19 @@ def tune(
 
 
 def test_the_fastest_is_chosen_and_stored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found, _program = tune(monkeypatch, tmp_path, lambda a: 1.0 if a["BLOCK_K"] == 64 else 2.0)
+    found, _program = tune(monkeypatch, tmp_path, lambda a: 1.0 if a["BLOCK_N"] == 32 else 2.0)
     assert [row.kernel for row in found.rows] == ["multiply_tiles"] * 2
     assert [row.sizes.split(" float32")[0] for row in found.rows] == ["m<=8 n<=32 k<=64", "m<=8 n<=32 k<=32"]
     for row in found.rows:
-        assert row.rule["block_k"] == 32
-        assert row.configuration["block_k"] == 64
+        assert row.rule["block_n"] == 64
+        assert row.configuration["block_n"] == 32
         assert (row.ratio, row.low, row.high) == (0.5, 0.5, 0.5)
     assert read_table(found.path) == sorted(found.rows, key=lambda row: row.sizes)
 
 
 def test_the_rule_stays_without_a_certain_gain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that is fastest by a little, and one that was lucky only while all candidates took turns."""
-    found, _program = tune(monkeypatch, tmp_path, lambda a: 0.99 if a["BLOCK_K"] == 64 else 1.0)
+    found, _program = tune(monkeypatch, tmp_path, lambda a: 0.99 if a["BLOCK_N"] == 32 else 1.0)
     assert all(row.configuration == row.rule and row.ratio == 1 for row in found.rows)
     times = iter([1.0, 0.5] * 9 + [1.0] * 100)
     found, _program = tune(monkeypatch, tmp_path / "lucky", lambda _a: next(times))
@@ -81,7 +81,7 @@ def test_programs_use_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_pat
     row = found.rows[0]
     finder = Measured(found.device, [tmp_path])
     question = Question(row.kernel, row.source, row.sizes)
-    candidates = [_Pair(16, 64, 32, 4, 2), _Pair(16, 32, 64, 4, 2)]
+    candidates = [_Pair(16, 64, 64, 4, 3), _Pair(16, 32, 64, 4, 3)]
     assert finder.find(question, candidates, candidates[0]) == candidates[1]
     assert finder.find(question._replace(source="other"), candidates, candidates[0]) == candidates[0]
     assert finder.find(question._replace(sizes="m<=16"), candidates, candidates[0]) == candidates[0]
@@ -191,12 +191,12 @@ def test_a_configuration_that_does_not_compile_is_left_out(monkeypatch: pytest.M
     compile_all = tuning.compile_all
 
     def refuse(starts: Any) -> None:
-        if starts[0].arguments["BLOCK_K"] == 64:
+        if starts[0].arguments["BLOCK_N"] == 32:
             raise engine.ExecutionError("out of shared memory")
         compile_all(starts)
 
     monkeypatch.setattr(tuning, "compile_all", refuse)
-    found, _program = tune(monkeypatch, tmp_path, lambda a: 1.0 if a["BLOCK_K"] == 64 else 2.0)
+    found, _program = tune(monkeypatch, tmp_path, lambda a: 1.0 if a["BLOCK_N"] == 32 else 2.0)
     assert all(row.configuration == row.rule and row.candidates == 1 for row in found.rows)
 
 
