@@ -196,7 +196,8 @@ class Decoder:
             ShapeError: wrong shape or type of ids, or the cache is empty or full.
             ExecutionError: an id outside of the vocabulary, or a stream is in progress with this state.
         """
-        state, _ = self._cache(state), self._length(ids, 1)
+        state = self._cache(state)
+        self._length(ids, 1)
         with state.lock:
             state.check_free("decode")
             lengths = state.lengths

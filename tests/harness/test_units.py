@@ -21,7 +21,13 @@ def test_times_sizes_and_factors_have_their_unit():
         "-", "2.50 s", "4.15 ms", "4.00 us", "0.3 ns"
     ]  # fmt: skip
     assert [units.size(value) for value in (None, 12, 1536, 3 << 20)] == ["-", "12 B", "1.50 KiB", "3.00 MiB"]
-    assert [units.times(value) for value in (0.00037, 1.084, 12.34, 123.4)] == ["0.0004x", "1.08x", "12.3x", "123x"]
+    assert [units.times(value) for value in (0.00002, 0.00037, 1.084, 12.34, 123.4)] == [
+        "<0.0001x",
+        "0.0004x",
+        "1.08x",
+        "12.3x",
+        "123x",
+    ]
 
 
 def test_a_speed_is_the_inverse_of_a_ratio_of_times():

@@ -29,7 +29,8 @@ def _target() -> None:
 def test_compiles(case: steps.Case, dtype: str) -> None:
     made = steps.outline(case, dtype)
     launches = steps.plan(case, made)[1].launches
-    products = case.has_products if dtype != "float32" or case.allow_tf32 else ()
+    # Attention in float32 runs on the ordinary units unless it may round to TF32.
+    products = case.has_products if dtype != "float32" or case.allow_tf32 or case.op != "attention" else ()
     assert set(products) <= {one.function.fn.__name__ for one in launches}
     for one in launches:
         has_products = one.function.fn.__name__ in products

@@ -21,11 +21,12 @@ from tests.targets.on_triton.steps import Case, Input
 _LAYER = {"transpose_weight": True}
 
 
-def _layer(m: int, encoding: Any = None, op: str = "linear", **more: Any) -> Case:
+def _layer(m: int, encoding: Any = None, op: str = "linear", *, transposed: bool = True, **more: Any) -> Case:
     columns = 6144 if op == "gated_linear" else 4096
     residual = () if op == "gated_linear" else (Input((m, 4096)),)
-    operands = (Input((m, 1024)), Input((columns, 1024), encoding=encoding), Input((columns,)), *residual)
-    return Case(op, operands, _LAYER | more, multiprocessors=132)
+    weight = Input((columns, 1024) if transposed else (1024, columns), encoding=encoding)
+    operands = (Input((m, 1024)), weight, Input((columns,)), *residual)
+    return Case(op, operands, _LAYER | {"transpose_weight": transposed} | more, multiprocessors=132)
 
 
 def _attention(queries: int, width: int, *, narrow: bool = False) -> Case:
@@ -39,7 +40,8 @@ def _attention(queries: int, width: int, *, narrow: bool = False) -> Case:
 CASES: tuple[tuple[Case, str, bool], ...] = (
     *((_layer(m), dtype, False) for m in (1, 2, 4, 512) for dtype in ("bfloat16", "float32")),
     (_layer(512), "float32", True),
-    *((_layer(m, op="gated_linear"), "bfloat16", False) for m in (1, 512)),
+    *((_layer(m, transposed=False), "float32", False) for m in (16, 512)),
+    *((_layer(m, op="gated_linear"), dtype, False) for m in (1, 512) for dtype in ("bfloat16", "float32")),
     *((_layer(m, BFLOAT16, compute="bfloat16"), "float32", False) for m in (1, 512)),
     *((_layer(m, INT8_CHANNEL.along(0)), "float32", False) for m in (1, 512)),
     (_layer(512, INT8_CHANNEL.along(0), op="gated_linear"), "float32", False),

@@ -52,10 +52,10 @@ TILES: Mapping[str, tuple[Choice, ...]] = {
     ),
 }
 """Arithmetic -> configurations of `tiles`. The rule takes the first one whose block has at least as many rows as the
-product, else the last one.
+product, else the last one; `FEWER_ROWS` and `FLOAT_ROWS` have the exceptions.
 
 narrow: numbers of 16 bits. tf32: float32 that is rounded to TF32. two_tf32: float32 as the sum of two TF32 numbers,
-beside weights that TF32 holds. three_tf32: both factors as such sums, without the product of the smaller parts.
+beside weights that TF32 holds. three_tf32: both factors as such sums, without the product of the smaller numbers.
 """
 MORE_TILES: Mapping[str, tuple[Choice, ...]] = {
     "narrow": (
@@ -82,10 +82,10 @@ TIMED_ROWS = (64, 512)
 FEWER_ROWS: tuple[Choice, ...] = (Choice(64, 128, 64, 4, 4), Choice(64, 64, 128, 4, 3), Choice(32, 64, 128, 4, 4))
 """The configurations that this rule chooses from, the largest first."""
 FLOAT_ROWS: tuple[Choice, ...] = (Choice(128, 128, 32, 8, 3), Choice(64, 128, 32, 4, 3), Choice(64, 32, 32, 4, 3))
-"""The same for float32 products of more than 64 rows. Where the columns of the weight, and not its summands, are
-neighbours in memory, the last one is the fastest: tensor cores take TF32 numbers in one order only."""
+"""The same for float32 products of more than 64 rows. Where the columns of the weight are contiguous, and not its
+summands, the last one is the fastest of the three."""
 SPLIT_FROM = 2048
-"""So many summands are split among programs, and the first of `FEWER_ROWS` is the fastest. 3072 were timed, and 768."""
+"""So many summands of 16 bits are split among programs, and the first of `FEWER_ROWS` is the fastest (timed: 3072)."""
 VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
 """For up to four rows; the rule takes the first one that has enough."""
 MORE_VECTORS = (

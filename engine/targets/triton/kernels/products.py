@@ -11,10 +11,10 @@ Version 3, `vector`: up to four rows are multiplied without `tl.dot`, whose bloc
 Version 4, `two_tf32`: float32 factors beside weights of 16 or 8 bits. TF32 holds such a weight exactly, and a float32
 number is the sum of two TF32 numbers but for its last two bits. Two products on tensor cores so replace one on the
 ordinary units: of an H200's data sheet, 494 / 2 instead of 67 TFLOP/s.
-Version 5, `three_tf32`: both factors are float32, and each is a sum of two TF32 numbers. Triton's `tf32x3` multiplies
-the larger parts, and each larger part with the other's smaller one. On an H100, errors against float64 were less than
-half of those of products on the ordinary units, which took 1.3 to 10 times as long. Where the summands of a weight are
-neighbours, as in `torch.nn.Linear`, the latter reached 7 TFLOP/s. A finite factor from 3.4020e38 on counts as infinite.
+Version 5, `three_tf32`: both factors are float32, and each becomes a larger and a smaller TF32 number. Triton's
+`tf32x3` adds three products: larger by larger, larger by smaller, and smaller by larger. On an H100, with 768 or 3072
+summands, its errors against float64 were less than half of those of products on the ordinary units, and the latter
+took 1.3 to 10 times as long in the configurations that the rule chose for them.
 What was timed on a GPU, and what was not, is in docs/gpu.md.
 """
 
@@ -54,6 +54,7 @@ _GROUP = 8  # rows of blocks
 _VECTOR_ROWS = 4
 _MOST_SPLITS = 16
 _MOST_GATED_SUMS = 8192  # of each half
+_MOST_GATED_SUMS_OF_WARP = 1024
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -472,16 +473,17 @@ def choose_tiles(product: Product, request: Request, arithmetic: str) -> Choice:
     tiles = TILES[arithmetic]
     first = next((one for one in tiles if one.block_m >= product.m), tiles[-1])
     known = (one for one in (*tiles, *MORE_TILES[arithmetic]) if one.block_m <= first.block_m)
-    candidates = list(dict.fromkeys(_narrow_if_gated(one, product) for one in known))
+    candidates = list(dict.fromkeys(_narrow_if_gated(one, product, arithmetic) for one in known))
     is_timed = arithmetic == "narrow" and not product.gated and product.batch == (1, 1)
     if is_timed and TIMED_ROWS[0] < product.m <= TIMED_ROWS[1]:
         choices = FEWER_ROWS[:1] if product.k >= SPLIT_FROM else FEWER_ROWS  # long sums are split instead
         rule = _choose_by_blocks(choices, product, request.device.multiprocessors)
     elif arithmetic == "three_tf32" and product.m > TIMED_ROWS[0]:
         choices = FLOAT_ROWS if product.w_step == 1 else FLOAT_ROWS[-1:]
-        rule = _narrow_if_gated(_choose_by_blocks(choices, product, request.device.multiprocessors), product)
+        choices = tuple(_narrow_if_gated(one, product, arithmetic) for one in choices)
+        rule = _choose_by_blocks(choices, product, request.device.multiprocessors)
     else:
-        rule = _narrow_if_gated(first, product)
+        rule = _narrow_if_gated(first, product, arithmetic)
     return request.choose(multiply_tiles, product.describe(arithmetic), candidates, rule)
 
 
@@ -494,9 +496,12 @@ def _choose_by_blocks(choices: Sequence[Choice], product: Product, multiprocesso
     return choices[-1]
 
 
-def _narrow_if_gated(choice: Choice, product: Product) -> Choice:
+def _narrow_if_gated(choice: Choice, product: Product, arithmetic: str) -> Choice:
     """The choice, with fewer columns if two blocks of sums do not fit into the registers."""
-    while product.gated and choice.block_m * choice.block_n > _MOST_GATED_SUMS:
+    most = _MOST_GATED_SUMS
+    if arithmetic == "three_tf32":  # two of the three products are added up by themselves
+        most = min(most, _MOST_GATED_SUMS_OF_WARP * choice.warps)
+    while product.gated and choice.block_m * choice.block_n > most:
         choice = choice._replace(block_n=choice.block_n // 2)
     return choice
 
