@@ -354,7 +354,8 @@ class Config:
             also an error if earlier patterns match all layers of a pattern and give one of them another precision.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32, which is more accurate than the model. Inputs and outputs keep the model's
-            type; states become float32. ``model``: as in the model. None: what the target has fast kernels for, which
+            type; states become float32. A value that has not been rounded may compare in another way, and does not
+            overflow float16. ``model``: as in the model. None: what the target has fast kernels for, which
             is ``float32`` on the cpu, where reference kernels run other types, and ``model`` on a GPU.
         states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that

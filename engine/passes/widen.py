@@ -3,7 +3,8 @@
 This changes what a graph computes: it drops the roundings of values between nodes. So it is no pass of the pipeline. It
 runs before the common passes. Inputs and outputs keep their types; states become float32.
 
-A rounding that the model asks for itself is kept: a cast to a narrow type whose result is only cast again.
+A rounding that the model asks for itself is kept: a cast to a narrow type whose result is only cast again, or is read
+by an op that gives truth values or integers, such as a comparison or `argmax`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ def widen(graph: Graph) -> int:
 
 def _present(node: Node) -> list[Value]:
     return [value for value in node.inputs if value is not None]
+
+
+def _decides(node: Node) -> bool:
+    """True if a result is no float: then a rounding before it may change the result by more than a rounding."""
+    return node.op.name != "cast" and any(dtypes.dtype(value.dtype).kind != "float" for value in node.outputs)
 
 
 class _Widening:
@@ -120,8 +126,9 @@ class _Widening:
         }
 
     def _is_rounding(self, cast: Node) -> bool:
-        """True for a cast of wider floats to a narrow type whose result is only cast again."""
+        """True for a cast of wider floats to a narrow type whose result is only cast again, or compared."""
         (x,) = _present(cast)
         users = self.users.get(cast.output, [])
         is_narrowing = x.dtype in ("float32", "float64") and cast.output.dtype in NARROW
-        return is_narrowing and bool(users) and all(user.op.name == "cast" for user in users)
+        is_only_cast = bool(users) and all(user.op.name == "cast" for user in users)
+        return is_narrowing and (is_only_cast or any(map(_decides, users)))

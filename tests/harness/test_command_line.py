@@ -276,9 +276,11 @@ def test_resume_without_the_options_of_the_run_gives_the_command_that_resumes_it
 ):
     results = tmp_path / "results"
     run_or_note = run_command.runner.run
-    call(capsys, "run", suite, "--only", "batch == 2", "--generations", "3", "--results", str(results))
+    only = "batch == 2 or model == 'mine.py:net'"  # a model that is named so is no file whose path is to be filled in
+    call(capsys, "run", suite, "--only", only, "--generations", "3", "--results", str(results))
     plan, _ = planned.pop()
-    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
+    started = plan.to_dict() | {"files": {"mine.py": "0123"}}
+    first = records.environment(**machine.revision(), plan=started, plan_digest=plan.digest, suite="mini")
     with store.Writer(store.new_path(results, "mini", first)) as writer:
         writer.append(first)
 
@@ -287,7 +289,7 @@ def test_resume_without_the_options_of_the_run_gives_the_command_that_resumes_it
     assert status == 2
     said, _, command = err.strip().partition("To continue it: enginebench ")
     assert "the unfinished run" in said
-    options = "--only 'batch == 2' --generations 3"
+    options = f"--only {shlex.quote(only)} --generations 3"
     assert command == f"run {suite} --results {results} {options} --resume"
 
     monkeypatch.setattr(run_command.runner, "run", run_or_note)

@@ -282,6 +282,15 @@ def test_short_names_keep_what_tells_cases_apart_and_drop_what_most_share():
     short = names.shorten_names(rows)
     assert list(short.values()) == ["mlp b1 small", "mlp b1 small numpy", "mlp b32 large t2", "transformer b1 s16"]
     assert names.describe_common(rows) == "1 thread unless named, fp32"
+    assert names.describe_options(rows) == ["transformer heads=4, width=256"]
+    assert described(rows).notes[0] == "Options of all cases of a model: transformer heads=4, width=256."
+
+
+def test_options_that_a_name_has_do_not_stand_below_the_table():
+    rows = [records.summary(case=str(n), shape={"batch": 1}, options={"n": n, "phase": "decode"}) for n in (1, 2)]
+    assert list(names.shorten_names(rows).values()) == ["mlp b1 n=1", "mlp b1 n=2"]
+    assert names.describe_options(rows) == ["mlp phase=decode"]
+    assert names.describe_options(rows[:1]) == ["mlp n=1, phase=decode"]
 
 
 def test_numbers_of_options_are_named_where_two_names_would_be_equal():

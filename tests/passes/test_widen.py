@@ -69,6 +69,17 @@ def test_a_rounding_that_the_model_asks_for_is_kept():
     torch.testing.assert_close(compiled(Rounds(), x)(x), x.bfloat16().float() * 3, rtol=0, atol=0)
 
 
+def test_what_decides_reads_the_rounded_numbers():
+    class Decides(nn.Module):
+        def forward(self, x):
+            half = x.half()
+            return half.isinf(), half - half, x.bfloat16() == 1.0, torch.where(x.half() > 1.0, x, 0.0), half.argmin()
+
+    x = torch.tensor([70000.0, 1e5, 1.0002, 1.0001])
+    for found, wanted in zip(compiled(Decides(), x)(x), Decides()(x), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+
+
 def test_a_cast_to_the_type_that_the_model_computes_in_is_no_rounding_to_keep():
     class Norm(nn.Module):
         """As RMSNorm of transformers: the norm in float32, the product in the type of x."""

@@ -30,8 +30,9 @@ def count_threads(threads: int) -> str:
 def shorten_names(rows: Sequence[Summary]) -> dict[str, str]:
     """Case -> a short name: model, sizes, and what tells the cases apart.
 
-    What most cases have in common (`describe_common`) is left out. Of the options, values that are words stay where
-    they differ within a model; numbers stay only where two names would be equal without them.
+    What most cases have in common (`describe_common`) is left out, and so are options that all cases of a model have
+    in common (`describe_options`). Other options stay if their values are words. Numbers stay only where two names
+    would be equal without them.
     """
     cases = {row.case: row for row in rows}
     usual = _find_usual(rows)
@@ -103,6 +104,19 @@ def describe_common(rows: Sequence[Summary]) -> str:
         text = count_threads(int(value[1:])) if part is _threads else value
         common += [text if is_everywhere else f"{text} unless named"] if text else []
     return ", ".join(common)
+
+
+def describe_options(rows: Sequence[Summary]) -> list[str]:
+    """For each model, the options that all of its cases have and that short names leave out: ``gpt2 phase=decode``."""
+    cases, short = {row.case: row for row in rows}, shorten_names(rows)
+    found = []
+    for model in dict.fromkeys(row.model for row in cases.values()):
+        own = [row for row in cases.values() if row.model == model]
+        varying = _find_varying(own)
+        options = [text for text in _options(own[0]) if text.partition("=")[0] not in varying]
+        left_out = [text for text in options if not any(text in short[row.case].split() for row in own)]
+        found += [f"{model} {', '.join(left_out)}"] if left_out else []
+    return found
 
 
 def _find_usual(rows: Sequence[Summary]) -> dict[Callable[[Summary], str], str]:

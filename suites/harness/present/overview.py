@@ -113,8 +113,19 @@ def describe(summaries: Sequence[Summary], environment: Environment, started: da
         leads=(*([BEST_OTHER] if has_lead else []), *(f"vs {label}" for label in versions)),
         lines=lines,
         closing=str(standing.count_firsts(standings)) if is_compared else "",
-        notes=(*_compare_forms(standings, short), *_name_forms(standings, short), *notes.explain(standings, short)),
+        notes=(
+            *_name_options(summaries),
+            *_compare_forms(standings, short),
+            *_name_forms(standings, short),
+            *notes.explain(standings, short),
+        ),
     )
+
+
+def _name_options(summaries: Sequence[Summary]) -> Iterator[str]:
+    """A line with the options of models that no name has."""
+    if options := names.describe_options(summaries):
+        yield f"Options of all cases of a model: {'; '.join(options)}."
 
 
 def _compare_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:

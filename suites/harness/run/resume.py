@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from suites.harness.record import lookup, machine, store
@@ -55,7 +56,9 @@ def explain_refusal(plan: RunPlan, results: Path) -> str:
         return f"nothing to resume with these options: the unfinished run {run.name} was started with {given}"
     command = shlex.join(["enginebench", *plan.command, *options, "--resume"])
     files = [label for label in _list_labels(run) if "@" in label or ".py:" in label]
-    words = shlex.join(options)
+    words = " ".join(  # the name of a model in the expression of --only is no path
+        word for before, word in pairwise(["", *options]) if before != "--only" and not word.startswith("--only=")
+    )
     files += [name for name in run.environment.plan.files if name in words and not any(name in one for one in files)]
     paths = f" (with the path of {' and of '.join(files)} in place of the name)" if files else ""
     return (
