@@ -283,7 +283,7 @@ def test_short_names_keep_what_tells_cases_apart_and_drop_what_most_share():
     assert list(short.values()) == ["mlp b1 small", "mlp b1 small numpy", "mlp b32 large t2", "transformer b1 s16"]
     assert names.describe_common(rows) == "1 thread unless named, fp32"
     assert names.describe_options(rows) == ["transformer heads=4, width=256"]
-    assert described(rows).notes[0] == "Options of all cases of a model: transformer heads=4, width=256."
+    assert described(rows).notes[0] == "Options that all cases of a model have: transformer heads=4, width=256."
 
 
 def test_options_that_a_name_has_do_not_stand_below_the_table():

@@ -125,7 +125,7 @@ def describe(summaries: Sequence[Summary], environment: Environment, started: da
 def _name_options(summaries: Sequence[Summary]) -> Iterator[str]:
     """A line with the options of models that no name has."""
     if options := names.describe_options(summaries):
-        yield f"Options of all cases of a model: {'; '.join(options)}."
+        yield f"Options that all cases of a model have: {'; '.join(options)}."
 
 
 def _compare_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
