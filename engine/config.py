@@ -354,9 +354,10 @@ class Config:
             also an error if earlier patterns match all layers of a pattern and give one of them another precision.
         activations: type of the values between nodes, for models of bfloat16 or float16. ``float32``: products, norms
             and sums read and write float32, which is more accurate than the model. Inputs and outputs keep the model's
-            type; states become float32. A value that has not been rounded may compare in another way, and does not
-            overflow float16. ``model``: as in the model. None: what the target has fast kernels for, which
-            is ``float32`` on the cpu, where reference kernels run other types, and ``model`` on a GPU.
+            type; states become float32. Comparisons may differ from the model's, because values are not rounded first,
+            and values beyond the range of float16 stay finite. ``model``: as in the model. None: what the target has
+            fast kernels for, which is ``float32`` on the cpu, where reference kernels run other types, and ``model`` on
+            a GPU.
         states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that
             attention reads for each token; numbers are rounded when they are written to a state. It has no effect on a
@@ -376,7 +377,8 @@ class Config:
         outputs: ``recycled``: buffers of large results are recycled once the caller has released them, and up to 256
             MiB of free buffers are kept; ``fresh``: each result gets new memory, and the array can be resized.
         isa: an instruction set; kernels that require more than it are not used. None allows all that this machine has.
-        tf32: round the factors of float32 products to the 11 significant bits of TF32. Fewer products then do.
+        tf32: round the factors of float32 products to the 11 significant bits of TF32. One product on
+            tensor cores then replaces two or three.
         plans: how many bound plans are kept if sizes differ from call to call. The plans of the latest sizes are kept.
         verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
             `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena. The

@@ -62,7 +62,7 @@ class Ceilings(NamedTuple):
     plain_flops: float = 67e12
 
     def rate(self, arithmetic: str) -> float:
-        """Operations a second; ``two_tf32`` and ``three_tf32`` need two and three products of TF32 for each."""
+        """Operations a second; ``two_tf32`` and ``three_tf32`` need two and three products of TF32 for each one."""
         shares = {"narrow": 1.0, "tf32": 0.5, "two_tf32": 0.5 / 2, "three_tf32": 0.5 / 3}
         return self.flops * shares[arithmetic] if arithmetic in shares else self.plain_flops
 

@@ -4,7 +4,7 @@ This changes what a graph computes: it drops the roundings of values between nod
 runs before the common passes. Inputs and outputs keep their types; states become float32.
 
 A rounding that the model asks for itself is kept: a cast to a narrow type whose result is only cast again, or is read
-by an op that gives truth values or integers, such as a comparison or `argmax`.
+directly by an op that gives truth values or integers, such as a comparison.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _present(node: Node) -> list[Value]:
 
 
 def _decides(node: Node) -> bool:
-    """True if a result is no float: then a rounding before it may change the result by more than a rounding."""
-    return node.op.name != "cast" and any(dtypes.dtype(value.dtype).kind != "float" for value in node.outputs)
+    """True if a result is a truth value or an integer, which a rounding of the operands can change completely."""
+    return any(dtypes.dtype(value.dtype).kind != "float" for value in node.outputs)
 
 
 class _Widening:
@@ -126,7 +126,7 @@ class _Widening:
         }
 
     def _is_rounding(self, cast: Node) -> bool:
-        """True for a cast of wider floats to a narrow type whose result is only cast again, or compared."""
+        """True for a cast of wider floats to a narrow type whose result is only cast again, or decides."""
         (x,) = _present(cast)
         users = self.users.get(cast.output, [])
         is_narrowing = x.dtype in ("float32", "float64") and cast.output.dtype in NARROW

@@ -129,7 +129,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
         cause = _CAUSE_OF_SYSTEM.search(str(e))
         raise ProgramError(f"{path}: cannot be written: {cause[1] if cause else e}") from None
     finally:
-        with contextlib.suppress(OSError):  # a read-only file system raises one even if the file does not exist
+        with contextlib.suppress(OSError):  # after `replace`, or if nothing was written, there is no such file
             temporary.unlink()
 
 

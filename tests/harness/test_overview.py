@@ -286,7 +286,7 @@ def test_short_names_keep_what_tells_cases_apart_and_drop_what_most_share():
     assert described(rows).notes[0] == "Options that all cases of a model have: transformer heads=4, width=256."
 
 
-def test_options_that_a_name_has_do_not_stand_below_the_table():
+def test_options_that_differ_within_a_model_do_not_stand_below_the_table():
     rows = [records.summary(case=str(n), shape={"batch": 1}, options={"n": n, "phase": "decode"}) for n in (1, 2)]
     assert list(names.shorten_names(rows).values()) == ["mlp b1 n=1", "mlp b1 n=2"]
     assert names.describe_options(rows) == ["mlp phase=decode"]

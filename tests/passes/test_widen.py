@@ -72,10 +72,11 @@ def test_a_rounding_that_the_model_asks_for_is_kept():
 def test_what_decides_reads_the_rounded_numbers():
     class Decides(nn.Module):
         def forward(self, x):
-            half = x.half()
-            return half.isinf(), half - half, x.bfloat16() == 1.0, torch.where(x.half() > 1.0, x, 0.0), half.argmin()
+            half, other, small = x.half(), x.bfloat16(), (x / 1e9).half()
+            decided = half.isinf(), other == 1.0, torch.where(x.half() > 1.0, x, 0.0), small.bool(), x.half().argmin(-1)
+            return *decided, half - half, other * 3, small * 3
 
-    x = torch.tensor([70000.0, 1e5, 1.0002, 1.0001])
+    x = torch.tensor([[70000.0, 1e5, 1.0002, 1.0001], [-1.0, -1.0001, 1e-3, 0.0]])
     for found, wanted in zip(compiled(Decides(), x)(x), Decides()(x), strict=True):
         torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
 

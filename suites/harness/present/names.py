@@ -107,15 +107,14 @@ def describe_common(rows: Sequence[Summary]) -> str:
 
 
 def describe_options(rows: Sequence[Summary]) -> list[str]:
-    """For each model, the options that all of its cases have and that short names leave out: ``gpt2 phase=decode``."""
-    cases, short = {row.case: row for row in rows}, shorten_names(rows)
+    """For each model, the options that all of its cases have in common: ``gpt2 phase=decode``."""
+    cases = {row.case: row for row in rows}
     found = []
     for model in dict.fromkeys(row.model for row in cases.values()):
         own = [row for row in cases.values() if row.model == model]
         varying = _find_varying(own)
-        options = [text for text in _options(own[0]) if text.partition("=")[0] not in varying]
-        left_out = [text for text in options if not any(text in short[row.case].split() for row in own)]
-        found += [f"{model} {', '.join(left_out)}"] if left_out else []
+        common = [text for text in _options(own[0]) if text.partition("=")[0] not in varying]
+        found += [f"{model} {', '.join(common)}"] if common else []
     return found
 
 

@@ -123,7 +123,7 @@ def describe(summaries: Sequence[Summary], environment: Environment, started: da
 
 
 def _name_options(summaries: Sequence[Summary]) -> Iterator[str]:
-    """A line with the options of models that no name has."""
+    """A line with the options that the short names leave out."""
     if options := names.describe_options(summaries):
         yield f"Options that all cases of a model have: {'; '.join(options)}."
 

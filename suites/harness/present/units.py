@@ -79,7 +79,7 @@ def factor(ratio: Ratio) -> str:
 
 
 def interval(ratio: Ratio) -> str:
-    """The 95% interval of a factor: ``[1.00, 1.17]``; ``[0.50, >1000]`` if a limit lies inside of it."""
+    """The 95% interval of a factor: ``[1.00, 1.17]``; ``>1000`` replaces an end if this limit lies inside of it."""
     least = 1 / MOST_FACTOR
     high = f">{MOST_FACTOR}" if ratio.low <= MOST_FACTOR < ratio.high else plain(ratio.high)
     low = f"<{least:.3f}" if ratio.low < least <= ratio.high else plain(ratio.low)
@@ -92,7 +92,7 @@ def times(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A factor without a sign: two digits after the point, fewer from 10 on, and one significant one below 0.01."""
+    """A factor without a sign: two digits after the point, fewer from 10 on; from 0.0001 to 0.01, one that counts."""
     if 0 < value < 0.00995:
         return f"{value:.1g}" if value >= 0.0001 else "<0.0001"
     if value < 9.995:

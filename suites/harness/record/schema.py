@@ -435,7 +435,7 @@ class Summary(Facts, Record):
     the case's threads. Null if `flops` or the roof is unknown, not believed or missing (fp16 has none). Above 1: the
     kernels execute less than the case specifies, or the count is wrong"""
     executed_share: float | None = None
-    """the same with `executed_flops`; more than 1 is a counting error"""
+    """the same with `executed_flops`; more than 1 is a counting error, but for float32 products on tensor cores"""
 
 
 class AblationRecord(Record):

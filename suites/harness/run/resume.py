@@ -55,10 +55,9 @@ def explain_refusal(plan: RunPlan, results: Path) -> str:
         given = shlex.join(options) or "no options"
         return f"nothing to resume with these options: the unfinished run {run.name} was started with {given}"
     command = shlex.join(["enginebench", *plan.command, *options, "--resume"])
-    files = [label for label in _list_labels(run) if "@" in label or ".py:" in label]
-    words = " ".join(  # the name of a model in the expression of --only is no path
-        word for before, word in pairwise(["", *options]) if before != "--only" and not word.startswith("--only=")
-    )
+    # What the expression of --only names is no path.
+    words = " ".join(word for before, word in pairwise(["", *options]) if before != "--only")
+    files = [label for label in _list_labels(run, words) if "@" in label or ".py:" in label]
     files += [name for name in run.environment.plan.files if name in words and not any(name in one for one in files)]
     paths = f" (with the path of {' and of '.join(files)} in place of the name)" if files else ""
     return (
@@ -76,8 +75,7 @@ def _list_unfinished(plan: RunPlan, results: Path) -> Iterator[store.Run]:
                 yield run
 
 
-def _list_labels(run: store.Run) -> list[str]:
-    """Labels of backends that the options of the run name."""
+def _list_labels(run: store.Run, text: str) -> list[str]:
+    """Labels of the run's backends that `text` names."""
     labels = dict.fromkeys(label for labels in run.environment.plan.cases.values() for label in labels)
-    text = " ".join(run.environment.plan.options or ())
     return [label for label in labels if label in text]

@@ -85,7 +85,7 @@ FLOAT_ROWS: tuple[Choice, ...] = (Choice(128, 128, 32, 8, 3), Choice(64, 128, 32
 """The same for float32 products of more than 64 rows. Where the columns of the weight are contiguous, and not its
 summands, the last one is the fastest of the three."""
 SPLIT_FROM = 2048
-"""So many summands of 16 bits are split among programs, and the first of `FEWER_ROWS` is the fastest (timed: 3072)."""
+"""From so many summands of 16 bits on, sums are split among programs, and the first of `FEWER_ROWS` is the fastest."""
 VECTORS = (Choice(1, 16, 512, 4, 3), Choice(2, 16, 256, 4, 3), Choice(4, 16, 128, 4, 3))
 """For up to four rows; the rule takes the first one that has enough."""
 MORE_VECTORS = (

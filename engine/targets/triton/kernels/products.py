@@ -13,8 +13,8 @@ number is the sum of two TF32 numbers but for its last two bits. Two products on
 ordinary units: of an H200's data sheet, 494 / 2 instead of 67 TFLOP/s.
 Version 5, `three_tf32`: both factors are float32, and each becomes a larger and a smaller TF32 number. Triton's
 `tf32x3` adds three products: larger by larger, larger by smaller, and smaller by larger. On an H100, with 768 or 3072
-summands, its errors against float64 were less than half of those of products on the ordinary units, and the latter
-took 1.3 to 10 times as long in the configurations that the rule chose for them.
+summands, its errors against float64 were less than half of those of products on the ordinary units. The latter took
+1.3 to 10 times as long, in the configurations of the former rule.
 What was timed on a GPU, and what was not, is in docs/gpu.md.
 """
 
@@ -54,7 +54,7 @@ _GROUP = 8  # rows of blocks
 _VECTOR_ROWS = 4
 _MOST_SPLITS = 16
 _MOST_GATED_SUMS = 8192  # of each half
-_MOST_GATED_SUMS_OF_WARP = 1024
+_MOST_GATED_SUMS_OF_WARP = 1024  # of each half
 
 
 # --- kernels ---------------------------------------------------------------------------------------------------------
@@ -499,7 +499,7 @@ def _choose_by_blocks(choices: Sequence[Choice], product: Product, multiprocesso
 def _narrow_if_gated(choice: Choice, product: Product, arithmetic: str) -> Choice:
     """The choice, with fewer columns if two blocks of sums do not fit into the registers."""
     most = _MOST_GATED_SUMS
-    if arithmetic == "three_tf32":  # two of the three products are added up by themselves
+    if arithmetic == "three_tf32":  # the two smaller products have an accumulator of their own
         most = min(most, _MOST_GATED_SUMS_OF_WARP * choice.warps)
     while product.gated and choice.block_m * choice.block_n > most:
         choice = choice._replace(block_n=choice.block_n // 2)
