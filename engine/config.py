@@ -377,8 +377,8 @@ class Config:
         outputs: ``recycled``: buffers of large results are recycled once the caller has released them, and up to 256
             MiB of free buffers are kept; ``fresh``: each result gets new memory, and the array can be resized.
         isa: an instruction set; kernels that require more than it are not used. None allows all that this machine has.
-        tf32: round the factors of float32 products to the 11 significant bits of TF32. One product on
-            tensor cores then replaces two or three.
+        tf32: round the factors of float32 products to the 11 significant bits of TF32. One product on tensor cores then
+            replaces two or three.
         plans: how many bound plans are kept if sizes differ from call to call. The plans of the latest sizes are kept.
         verify: check the graph after every pass, and every memory plan and order of steps. A violated rule raises an
             `InternalError`. Programs do not change; compiling takes longer, and memory in proportion to the arena. The

@@ -184,8 +184,8 @@ static void check_joins(int threads) {
     case_end(&c);
 }
 
-/* Each tile and each join runs once, and joins run after all tiles. Kernels are told which tile their thread runs next, so
- * that they can fetch its data ahead. At two threads the caller takes tiles from the front and the worker from the back, and
+/* Each tile and each join runs once, and joins run after all tiles. A kernel gets a hint: the tile that its thread runs
+ * next, whose data it can fetch ahead. At two threads the caller takes tiles from the front and the worker from the back, and
  * the hint is exact. At more threads the next tile is probably as many tiles further on as there are threads. */
 enum { SHARED_TILES = 64, SHARED_JOINS = 16 };
 static atomic_int tile_runs[SHARED_TILES + SHARED_JOINS], tiles_done, surprises, sharing_round, sharing_threads;

@@ -92,7 +92,7 @@ def times(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A factor without a sign: two digits after the point, fewer from 10 on; from 0.0001 to 0.01, one that counts."""
+    """A factor without a sign: ``1.08``, ``12.3``, ``123``, and with one significant digit below 0.01: ``0.004``."""
     if 0 < value < 0.00995:
         return f"{value:.1g}" if value >= 0.0001 else "<0.0001"
     if value < 9.995:

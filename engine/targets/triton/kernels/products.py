@@ -488,7 +488,7 @@ def choose_tiles(product: Product, request: Request, arithmetic: str) -> Choice:
 
 
 def _choose_by_blocks(choices: Sequence[Choice], product: Product, multiprocessors: int) -> Choice:
-    """The largest blocks of which at least every second multiprocessor gets one; otherwise the smallest ones."""
+    """The first choice that has one block or more for every two multiprocessors; the last one if none has."""
     for choice in choices:
         blocks = count_blocks(product.m, choice.block_m) * count_blocks(product.n, choice.block_n)
         if 2 * blocks * math.prod(product.batch) >= multiprocessors:
