@@ -1,4 +1,4 @@
-/* Which tile a thread runs next: a hint for kernels that fetch ahead of themselves. */
+/* Which tiles a thread runs before and after one: hints for kernels that fetch ahead of themselves. */
 #ifndef EB_SHARING_H
 #define EB_SHARING_H
 
@@ -13,6 +13,13 @@ extern _Thread_local int32_t eb_tile_step;
 static inline int64_t eb_next_tile(int64_t tile, int64_t end, int64_t tiles) {
     int64_t next = tile + 1 < end ? tile + 1 : tile + eb_tile_step;
     return next < tiles ? next : -1;
+}
+
+/* The tile that this thread probably ran before `tile`, which is one of a chunk that starts at `begin`; -1 if that is none of
+ * the node's. */
+static inline int64_t eb_tile_before(int64_t tile, int64_t begin, int64_t tiles) {
+    int64_t before = tile > begin ? tile - 1 : tile - eb_tile_step;
+    return before >= 0 && before < tiles ? before : -1;
 }
 
 #endif

@@ -223,10 +223,12 @@ static void time_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, int64_
 static void time_layers(case_visitor *v) {
     static const int64_t rows[] = {16, 32, 128, 512, 1024};
     static const int64_t weights[][2] = {{768, 768}, {768, 3072}, {3072, 768}, {1024, 1024}, {1024, 4096}};
-    static const int64_t others[][3] = {{1, 768, 768}, {1, 768, 3072}, {4, 768, 3072}, {8, 384, 1536}, {1, 8192, 8192}};
+    static const int64_t others[][3] = {{1, 768, 768},    {1, 768, 3072},   {4, 768, 3072},   {8, 384, 1536},  {1, 8192, 8192},
+                                        {128, 512, 512}, {128, 512, 1536}, {128, 512, 2048}, {128, 2048, 512}};
     for (int i = 0; i < 25; i++) time_linear(v, rows[i % 5], weights[i / 5][0], weights[i / 5][1], EB_LINEAR_ACTIVATION_NONE);
-    for (int i = 0; i < 5; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_LINEAR_ACTIVATION_NONE);
+    for (int i = 0; i < 9; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_LINEAR_ACTIVATION_NONE);
     time_linear(v, 128, 768, 3072, EB_LINEAR_ACTIVATION_GELU);
+    time_linear(v, 128, 512, 2048, EB_LINEAR_ACTIVATION_GELU);
     for (int i = 0; i < NARROW_WEIGHTS; i++) time_narrow(v, &narrow_weights[i]);
     for (int i = 0; i < CONV_LAYERS; i++) {
         const conv_layer *l = &conv_layers[i];

@@ -184,28 +184,34 @@ static void check_joins(int threads) {
     case_end(&c);
 }
 
-/* Each tile and each join runs once, and joins run after all tiles. A kernel gets a hint: the tile that its thread runs
- * next, whose data it can fetch ahead. At two threads the caller takes tiles from the front and the worker from the back, and
- * the hint is exact. At more threads the next tile is probably as many tiles further on as there are threads. */
+/* Each tile and each join runs once, and joins run after all tiles. A kernel gets hints: the tile that its thread runs
+ * next, whose data it can fetch ahead, and the one before, whose data are near. At two threads the caller takes tiles from the
+ * front and the worker from the back, and the hints are exact. At more threads these tiles are probably as many tiles away as
+ * there are threads. */
 enum { SHARED_TILES = 64, SHARED_JOINS = 16 };
 static atomic_int tile_runs[SHARED_TILES + SHARED_JOINS], tiles_done, surprises, sharing_round, sharing_threads;
 static _Thread_local int own_round;
-static _Thread_local int64_t own_next;
+static _Thread_local int64_t own_next, own_last;
 
 static eb_status watch_sharing(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)bases, (void)scratch;
     int threads = atomic_load(&sharing_threads), round = atomic_load(&sharing_round);
     atomic_fetch_add(&tile_runs[begin], 1);
     int64_t next = eb_next_tile(begin, end, node->tiles), further = begin + threads;
+    int64_t before = eb_tile_before(begin, begin, node->tiles);
     int as_expected = end == begin + 1 && eb_next_tile(begin, begin + 2, begin + 2) == begin + 1;
+    as_expected &= eb_tile_before(begin + 1, begin, begin + 2) == begin;
     if (begin >= node->tiles) {
         as_expected &= atomic_load(&tiles_done) == SHARED_TILES;
     } else if (threads == 2) {
         as_expected &= own_round == round ? begin == own_next : begin == 0 || begin == SHARED_TILES - 1;
+        as_expected &= before == (own_round == round ? own_last : -1);
         own_next = next;
+        own_last = begin;
         own_round = round;
     } else {
         as_expected &= next == (further < SHARED_TILES ? further : -1);
+        as_expected &= before == (begin >= threads ? begin - threads : -1);
     }
     if (!as_expected) atomic_fetch_add(&surprises, 1);
     atomic_fetch_add(&tiles_done, begin < node->tiles);

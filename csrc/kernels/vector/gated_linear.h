@@ -75,8 +75,10 @@ EB_INLINE eb_status run_gated_linear(const eb_node *node, void *const *bases, co
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
         int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * width, n_end = eb_min(N, n + width);
+        const int64_t before = eb_tile_before(tile, begin, p->row_tiles * column_tiles);
         const int64_t after = eb_next_tile(tile, end, p->row_tiles * column_tiles);
-        for (; n < n_end; n += EB_VL) {
+        int x_is_near = before >= 0 && before / column_tiles == tile / column_tiles;
+        for (; n < n_end; n += EB_VL, x_is_near = 1) {
             int64_t columns = eb_min(EB_VL, n_end - n);
             float biases[EB_NR] = {0};
             if (bias) {
@@ -89,6 +91,7 @@ EB_INLINE eb_status run_gated_linear(const eb_node *node, void *const *bases, co
                                   .x = rows->x + m * rows->row,
                                   .x_row = rows->row,
                                   .x_k = rows->step,
+                                  .x_is_near = x_is_near,
                                   .ldb = EB_NR,
                                   .y = sums,
                                   .ldy = EB_NR,

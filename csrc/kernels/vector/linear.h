@@ -60,14 +60,17 @@ EB_INLINE eb_status run_linear(const eb_node *node, void *const *bases, const eb
         int64_t m = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles);
         int64_t m_end = row_tile_begin(p->rows.M, p->row_tiles, tile / column_tiles + 1);
         int64_t n = tile % column_tiles * width, n_end = eb_min(p->rows.N, n + width);
+        const int64_t before = eb_tile_before(tile, begin, p->row_tiles * column_tiles);
         const int64_t after = eb_next_tile(tile, end, p->row_tiles * column_tiles);
-        for (; n < n_end; n += EB_NR) {
+        int x_is_near = before >= 0 && before / column_tiles == tile / column_tiles;
+        for (; n < n_end; n += EB_NR, x_is_near = 1) {
             eb_product product = {.M = m_end - m,
                                   .columns = eb_min(EB_NR, n_end - n),
                                   .K = rows->K,
                                   .x = rows->x + m * rows->row,
                                   .x_row = rows->row,
                                   .x_k = rows->step,
+                                  .x_is_near = x_is_near,
                                   .ldb = EB_NR,
                                   .y = y + m * p->rows.y_row + n,
                                   .ldy = p->rows.y_row,
