@@ -214,7 +214,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         )
     _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.restrictions])
     _warn_of_unchecked(artifact.name, exported.unchecked)
-    rebuild = trees.rebuilder(exported.output_tree, signature.output_tree)
+    rebuild = trees.rebuilder(exported.output_tree)
     return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
 
 

@@ -7,7 +7,7 @@ numbers and strings are leaves. Leaves are in the order of the keys, which `enco
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import deque, namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
@@ -40,7 +40,7 @@ def _children(tree: Tree) -> list[tuple[Any, Tree]]:
 
 
 def flatten(tree: Tree, value: Any, where: str = "inputs") -> list[Any]:
-    """Leaves of `value` in the order of `tree`.
+    """Leaves of `value` in the order of `tree`. A deque serves as a list.
 
     Raises:
         ValueError: the structure differs; says where, what was expected and what came.
@@ -57,7 +57,7 @@ def _flatten(tree: Tree, value: Any, where: str, leaves: list[Any]) -> None:
     if "tuple" in tree or "list" in tree:
         kind = tuple if "tuple" in tree else list
         children = tree["tuple"] if kind is tuple else tree["list"]
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) and not (kind is list and isinstance(value, deque)):
             raise ValueError(  # wrong data, not a wrong call
                 f"{where}: expected a {kind.__name__}, got {type(value).__name__}"
             )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from engine import tree
 from engine.errors import UnsupportedOp
 from engine.exporter.torch_internals import TreeSpec, tree_unflatten
 
-_CONTAINERS = {tuple: "tuple", list: "list"}
+_CONTAINERS = {tuple: "tuple", torch.Size: "tuple", list: "list", deque: "list"}
+"""What a class is in a tree, and so what a loaded program returns in its place."""
+_OWN = (tuple, list, dict)
+"""Classes that `tree.unflatten` makes itself."""
 
 
 def describe(spec: TreeSpec) -> tree.Tree:
-    """`spec` as a tree. Dict subclasses and registered classes become objects named by their class.
+    """`spec` as a tree. Dict subclasses and registered classes become objects named by their class, a deque a list.
 
     Raises:
         UnsupportedOp: a structure has keys that are no strings.
@@ -23,7 +29,7 @@ def describe(spec: TreeSpec) -> tree.Tree:
     children = [describe(child) for child in spec.children()]
     if spec.type in _CONTAINERS:
         return {_CONTAINERS[spec.type]: children}
-    keys = spec.context if spec.type is dict else _fields(spec, len(children))
+    keys = _fields(spec, len(children))
     if not all(isinstance(key, str) for key in keys):
         raise UnsupportedOp([f"a {spec.type.__name__} with the keys {keys}: keys must be strings"])
     fields = dict(zip(keys, children, strict=True))
@@ -41,7 +47,11 @@ def _named(spec: TreeSpec) -> type | None:
 
 
 def _fields(spec: TreeSpec, count: int) -> list[Any]:
-    """Names of the children of a namedtuple, of an ordered dict or of a class whose context lists them."""
+    """Keys of a dict, names of the children of a namedtuple or of a class whose context lists them."""
+    if spec.type is dict:
+        return list(spec.context)
+    if spec.type is defaultdict:
+        return list(spec.context[1])  # behind what makes a missing value
     kind = _named(spec)
     names = spec.context if kind is None else tree.field_names(kind)
     if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[0], list | tuple):
@@ -50,15 +60,10 @@ def _fields(spec: TreeSpec, count: int) -> list[Any]:
     return listed if len(listed) == count else [f"field_{i}" for i in range(count)]
 
 
-def rebuilder(spec: TreeSpec, described: tree.Tree) -> Callable[[list[Any]], Any] | None:
-    """A function that makes the user's structure from leaves; None if it has only plain containers."""
-    return (lambda leaves: tree_unflatten(leaves, spec)) if _has_objects(described) else None
+def rebuilder(spec: TreeSpec) -> Callable[[list[Any]], Any] | None:
+    """A function that makes the user's structure from leaves; None if it has only tuples, lists and dicts."""
+    return None if _is_plain(spec) else lambda leaves: tree_unflatten(leaves, spec)
 
 
-def _has_objects(described: tree.Tree) -> bool:
-    if described == tree.LEAF:
-        return False
-    if "fields" in described:
-        return True
-    children = next(iter(described.values()))
-    return any(map(_has_objects, children.values() if isinstance(children, dict) else children))
+def _is_plain(spec: TreeSpec) -> bool:
+    return spec.is_leaf() or (spec.type in _OWN and all(map(_is_plain, spec.children())))

@@ -76,7 +76,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         if not interface.is_fixed:  # other sizes will want the weights of today
             copies = {identity(t): copy_with_strides(t) for t in self._weights.values()}
             self._weights = {node: copies[identity(t)] for node, t in self._weights.items()}
-        self._rebuild = trees.rebuilder(model.program.call_spec.out_spec, interface.signature.output_tree)
+        self._rebuild = trees.rebuilder(model.program.call_spec.out_spec)
         self._example = self._at_example()
         if interface.is_fixed:
             self._weights = {}  # the segments have theirs; the model's memory is not referred to any longer

@@ -8,7 +8,7 @@ import os
 import random
 import stat
 import struct
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -284,7 +284,7 @@ def plain(value):
     """Names and numbers, in order."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
-    if isinstance(value, list):
+    if isinstance(value, list | deque):
         return [plain(one) for one in value]
     return [(name, plain(one)) for name, one in (value if isinstance(value, dict) else value._asdict()).items()]
 
@@ -293,6 +293,9 @@ STRUCTURES = {
     "namedtuple": Pair,
     "dict": lambda late, early: {"late": late, "early": early},
     "ordered dict": lambda late, early: OrderedDict(late=late, early=early),
+    "defaultdict": lambda late, early: defaultdict(list, late=late, early=early),
+    "defaultdict of one key": lambda late, early: defaultdict(list, late=late - early),
+    "deque": lambda late, early: deque([late, early], maxlen=2),
     "namedtuple in a list": lambda late, early: [Pair(late, {"z": early, "a": late})],
 }
 
@@ -303,7 +306,9 @@ def test_a_loaded_program_returns_each_result_under_its_own_name(tmp_path, struc
     compiled = engine.compile(Parts(structure).eval(), (x,))
     compiled.save(tmp_path / "p")
     loaded = engine.load(tmp_path / "p")
-    assert plain(loaded(x)) == plain(structure(x + 1, x * 2))
+    expected = structure(x + 1, x * 2)
+    assert type(compiled(x)) is type(expected)
+    assert plain(compiled(x)) == plain(loaded(x)) == plain(expected)
     assert loaded.digest == compiled.digest
 
 
@@ -391,6 +396,29 @@ def test_a_namedtuple_is_an_argument(tmp_path):
         assert one(Pair(zeros, x)).tolist() == [0.0, -1.0, -2.0]
         with pytest.raises(ShapeError, match=r"expected a Pair with keys \['late', 'early'\], got tuple"):
             one((x, zeros))
+
+
+class DifferenceOfTwo(nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, both):
+        return both[self.first] - both[self.second]
+
+
+@pytest.mark.parametrize("kind", [defaultdict, deque])
+def test_a_defaultdict_and_a_deque_are_arguments(tmp_path, kind):
+    x, zeros = torch.arange(3.0), torch.zeros(3)
+    names, given, plainly = {
+        defaultdict: (("a", "b"), lambda a, b: defaultdict(list, b=b, a=a), lambda a, b: {"a": a, "b": b}),
+        deque: ((0, 1), lambda a, b: deque([a, b]), lambda a, b: [a, b]),
+    }[kind]
+    compiled = engine.compile(DifferenceOfTwo(*names).eval(), (given(x, zeros),))
+    compiled.save(tmp_path / "p")
+    for one in (compiled, engine.load(tmp_path / "p")):
+        assert one(given(zeros, x)).tolist() == [0.0, -1.0, -2.0]
+        assert one(plainly(zeros, x)).tolist() == [0.0, -1.0, -2.0]
 
 
 def test_structures_of_files_before_namedtuples_still_load(tmp_path):
