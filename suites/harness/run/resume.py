@@ -36,12 +36,20 @@ def explain_refusal(plan: RunPlan, results: Path) -> str:
     if not unfinished:
         return f"nothing to resume: no unfinished run of suite {plan.suite.name} under {folder}"
     now = machine.revision()
-    run = next((one for one in unfinished if one.environment.revision == now), None)
+    models = {case.id.split("/")[0] for case, _ in plan.cases}
+    of_now = [one for one in unfinished if one.environment.revision == now]
+    run = next((one for one in of_now if _list_models(one) & models), of_now[0] if of_now else None)
     if run is None:
         return (
             f"nothing to resume: the unfinished run {unfinished[0].name} was started with other code "
             f"({describe_code(unfinished[0])}), and with another plan: the suite, the options, a file or a backend "
             "differs. Start a new run without --resume"
+        )
+    if not _list_models(run) & models:  # two functions of a file have suites of the same name
+        others, asked = (" and ".join(sorted(names)) for names in (_list_models(run), models))
+        return (
+            f"nothing to resume: the unfinished run {run.name} is of {others}, and this one would be of {asked}. "
+            "Name the model of the unfinished run, or start a new run without --resume"
         )
     options = run.environment.plan.options
     if options is None:
@@ -73,6 +81,11 @@ def _list_unfinished(plan: RunPlan, results: Path) -> Iterator[store.Run]:
             run = store.read_if_possible(path)
             if run is not None and not list_finished_cases(run) >= set(run.environment.plan.cases):
                 yield run
+
+
+def _list_models(run: store.Run) -> set[str]:
+    """Models of the run, as the names of its cases begin."""
+    return {case.split("/")[0] for case in run.environment.plan.cases}
 
 
 def _list_labels(run: store.Run, text: str) -> list[str]:
