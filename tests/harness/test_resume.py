@@ -47,9 +47,9 @@ def test_an_unfinished_run_of_another_function_of_the_file_is_called_that(plan_o
     )
 
 
-def test_the_unfinished_run_of_the_model_itself_comes_before_a_newer_one_of_another(plan_of, tmp_path):
-    older = leave_unfinished(plan_of("dense"), tmp_path / "results")
-    leave_unfinished(plan_of("conv"), tmp_path / "results")
+@pytest.mark.parametrize("begun", [("conv", "dense"), ("dense", "conv")])
+def test_an_unfinished_run_of_the_model_itself_comes_before_one_of_another(plan_of, tmp_path, begun):
+    runs = {name: leave_unfinished(plan_of(name), tmp_path / "results") for name in begun}
     told = resume.explain_refusal(plan_of("dense", width=3), tmp_path / "results")
-    assert f"the unfinished run {older} " in told
+    assert f"the unfinished run {runs['dense']} " in told
     assert "mine.py:conv" not in told
