@@ -417,27 +417,6 @@ def test_a_dry_run_names_a_commit_and_builds_nothing(tmp_path, monkeypatch, caps
     assert "no commit of this checkout has this name" in capsys.readouterr().err
 
 
-def test_other_mistakes_are_told_before_a_commit_is_built(tmp_path, monkeypatch, capsys):
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "x")
-    monkeypatch.setattr(versions.machine, "checkout", lambda: tmp_path)
-    monkeypatch.setattr(versions.revisions, "prepare", lambda *_: pytest.fail("a commit is built"))
-    (tmp_path / "own.toml").write_text(
-        'name = "own"\nbackends = ["engine", "engine@HEAD"]\nbaseline = "engine"\n[[models]]\nname = "mpl"\n'
-    )
-    here = ["--results", str(tmp_path / "results")]
-    versioned = ["--backends", "engine,engine@HEAD"]
-    for asked, told in (
-        (["run", str(tmp_path / "own.toml")], "models[0].name: unknown model 'mpl'; did you mean 'mlp'?"),
-        (["run", "mlp", *versioned, "--only", "thread == 1"], "thread"),
-        (["run", "mlp", "--backends", "engine@HEAD,engin"], "unknown backend 'engin'"),
-    ):
-        with pytest.raises(SystemExit) as ended:
-            main([*asked, *here])
-        assert ended.value.code == 2
-        assert told in capsys.readouterr().err.replace("\n", " ")
-
-
 def test_a_dry_run_that_resumes_builds_nothing_and_takes_a_commit_that_is_built(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     checkout = make_checkout(tmp_path / "checkout")

@@ -214,9 +214,7 @@ def parse(text: str, source: str, folder: Path = Path()) -> Suite:
     except ValidationError as error:
         lines = [_explain(problem) for problem in error.errors(include_url=False)]
         raise UsageError("\n".join(f"{source}: {line}" for line in lines)) from None
-    with versions.without_building():  # building a commit takes minutes, so other mistakes are told first
-        problems = list(_unknown_names(suite, folder))
-    problems = problems or list(_unknown_names(suite, folder))
+    problems = list(_unknown_names(suite, folder))
     if problems:
         raise UsageError("\n".join(f"{source}: {line}" for line in problems))
     return resolve(suite, folder)
