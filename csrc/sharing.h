@@ -15,8 +15,8 @@ static inline int64_t eb_next_tile(int64_t tile, int64_t end, int64_t tiles) {
     return next < tiles ? next : -1;
 }
 
-/* The tile that this thread probably ran before `tile`, which is one of a chunk that starts at `begin`; -1 if that is none of
- * the node's. */
+/* The tile that this thread probably ran before `tile`; -1 if the node has no such tile. `begin` is the first tile of the chunk of
+ * `tile`. */
 static inline int64_t eb_tile_before(int64_t tile, int64_t begin, int64_t tiles) {
     int64_t before = tile > begin ? tile - 1 : tile - eb_tile_step;
     return before >= 0 && before < tiles ? before : -1;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +13,13 @@ from engine.errors import UnsupportedOp
 from engine.exporter.torch_internals import TreeSpec, tree_unflatten
 
 _CONTAINERS = {tuple: "tuple", torch.Size: "tuple", list: "list", deque: "list"}
-"""What a class is in a tree, and so what a loaded program returns in its place."""
+"""Class -> its kind in a tree, which a loaded program returns."""
 _OWN = (tuple, list, dict)
 """Classes that `tree.unflatten` makes itself."""
 
 
 def describe(spec: TreeSpec) -> tree.Tree:
-    """`spec` as a tree. Dict subclasses and registered classes become objects named by their class, a deque a list.
+    """`spec` as a tree. Dict subclasses and registered classes become objects named by their class, deques lists.
 
     Raises:
         UnsupportedOp: a structure has keys that are no strings.
@@ -48,10 +48,10 @@ def _named(spec: TreeSpec) -> type | None:
 
 def _fields(spec: TreeSpec, count: int) -> list[Any]:
     """Keys of a dict, names of the children of a namedtuple or of a class whose context lists them."""
-    if spec.type is dict:
+    if spec.type in (dict, OrderedDict):
         return list(spec.context)
     if spec.type is defaultdict:
-        return list(spec.context[1])  # behind what makes a missing value
+        return list(spec.context[1])  # of [default_factory, keys]
     kind = _named(spec)
     names = spec.context if kind is None else tree.field_names(kind)
     if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[0], list | tuple):

@@ -312,6 +312,12 @@ def test_a_loaded_program_returns_each_result_under_its_own_name(tmp_path, struc
     assert loaded.digest == compiled.digest
 
 
+def test_keys_of_an_ordered_dict_that_are_tuples_are_refused():
+    model = Parts(lambda late, early: OrderedDict({("a", "b"): late, ("c", "d"): early}))
+    with pytest.raises(engine.UnsupportedOp, match="keys must be strings"):
+        engine.compile(model.eval(), (torch.zeros(2),))
+
+
 def test_a_loaded_namedtuple_unpacks_and_answers_to_its_names(tmp_path):
     x = torch.arange(3.0)
     engine.compile(Parts(Pair).eval(), (x,)).save(tmp_path / "p")

@@ -1,6 +1,8 @@
-"""What is said of an unfinished run of another model whose suite has the same name."""
+"""What --resume says where an unfinished run of another model has the same suite name."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -25,7 +27,7 @@ def plan_of(tmp_path):
 
     def make(name, **arguments):
         suite = spec.of_model(f"{tmp_path}/mine.py:{name}", arguments, backends=["engine"], baseline="engine")
-        return plan.make(suite)
+        return replace(plan.make(suite), command=("ablate", f"{tmp_path}/mine.py:{name}"))
 
     return make
 
@@ -42,9 +44,18 @@ def leave_unfinished(made, results):
 def test_an_unfinished_run_of_another_function_of_the_file_is_called_that(plan_of, tmp_path):
     run = leave_unfinished(plan_of("conv"), tmp_path / "results")
     assert resume.explain_refusal(plan_of("dense"), tmp_path / "results") == (
-        f"nothing to resume: the unfinished run {run} is of mine.py:conv, and this one would be of mine.py:dense. "
-        "Name the model of the unfinished run, or start a new run without --resume"
+        f"nothing to resume: the unfinished run {run} measures mine.py:conv, not mine.py:dense. "
+        "Give mine.py:conv to continue it, or leave out --resume to start a new run"
     )
+
+
+def test_for_a_suite_the_command_is_told_though_its_options_choose_another_model(plan_of, tmp_path):
+    started = replace(plan_of("conv"), command=("run", "own.toml"), options=["--only", "model == 'mine.py:conv'"])
+    leave_unfinished(started, tmp_path / "results")
+    asked = replace(plan_of("dense"), command=("run", "own.toml"), options=["--only", "model == 'mine.py:dense'"])
+    told = resume.explain_refusal(asked, tmp_path / "results")
+    assert "To continue it: enginebench run own.toml --only " in told
+    assert "mine.py:conv" in told
 
 
 @pytest.mark.parametrize("begun", [("conv", "dense"), ("dense", "conv")])

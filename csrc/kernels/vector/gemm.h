@@ -21,7 +21,7 @@ typedef struct {
     int64_t M, columns, K; /* columns <= EB_NR */
     const float *x;
     int64_t x_row, x_k;
-    int x_is_near;  /* this thread has just multiplied the same rows of x by another panel: they are in its second-level cache */
+    int x_is_near; /* the thread's previous product had the same rows of x, so its second-level cache has them */
     const float *b; /* EB_NR floats can be read at every k, unless `columns` is EB_VL or less: then EB_VL floats */
     int64_t ldb;
     const float *next; /* the packed panel that this thread multiplies after this one, or NULL: the panel behind b */

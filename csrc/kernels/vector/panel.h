@@ -38,9 +38,9 @@ EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8
  * the cache, each fetches its share of the next block, which the first to read it would wait for (32 x 1024 x 4096: 106
  * to 113 GFLOP/s of 117; with ten micro-tiles, where a core has 240 GFLOP/s for its 36 GB/s, whole models take 2 to 4% less).
  * A single one of many rows is too slow for the hardware to fetch far enough ahead of it (8 x 8192 x 8192: 88 to 95
- * GFLOP/s). Many micro-tiles of short rows that lie one behind the other fetch the rows of the next one instead, if x is not
- * near: its rows are read again for the next panel, as the panel is for the next rows (3136 x 256 x 128: 80 to 86% of the roof). Four rows and less are left to the hardware, which does better
- * (92 against 77 GB/s from the second-level cache). */
+ * GFLOP/s). Many micro-tiles of short rows that lie one behind the other fetch the rows of the next one instead (3136 x 256 x
+ * 128: 80 to 86% of the roof), but only for the first panel: for later ones x is in the second-level cache. Four rows and less
+ * are left to the hardware, which does better (92 against 77 GB/s from the second-level cache). */
 enum { BYTES_AHEAD = 16384, FEW_ROWS = 4, MANY_TILES = 8, SHORT_ROW = 512 };
 static int form_of(const eb_product *p, int64_t heights) {
     int places = p->x_places ? PLACES_ONE : 0;
@@ -75,7 +75,8 @@ static void multiply_blocks(const eb_product *p) {
     int64_t pieces = p->x_places ? p->pieces : 1, blocks = count_blocks(p, pieces);
     int64_t heights = eb_ceil_div(p->M, most_rows(p->x_row)), share = eb_ceil_div(EB_NR * 4, heights);
     int form = form_of(p, heights);
-    int fetches_x = heights > MANY_TILES && !p->x_places && p->x_k == 1 && p->x_row == p->K && p->K <= SHORT_ROW && !p->x_is_near;
+    const int is_dense = !p->x_places && p->x_k == 1 && p->x_row == p->K;
+    const int fetches_x = heights > MANY_TILES && is_dense && p->K <= SHORT_ROW && !p->x_is_near;
     for (int64_t d = 0; d < blocks; d++) {
         eb_block block = block_of(p, pieces, blocks, d);
         int64_t depth = block.pieces * block.K;

@@ -10,6 +10,7 @@ from pathlib import Path
 from suites.harness.record import lookup, machine, store
 from suites.harness.record.schema import Summary
 from suites.harness.run.plan import RunPlan
+from suites.models import is_path
 
 
 def list_finished_cases(run: store.Run) -> set[str]:
@@ -36,20 +37,22 @@ def explain_refusal(plan: RunPlan, results: Path) -> str:
     if not unfinished:
         return f"nothing to resume: no unfinished run of suite {plan.suite.name} under {folder}"
     now = machine.revision()
-    models = {case.id.split("/")[0] for case, _ in plan.cases}
+    asked = {case.id.split("/")[0] for case, _ in plan.cases}
+    is_of_model = len(plan.command) > 1 and is_path(plan.command[1])
     of_now = [one for one in unfinished if one.environment.revision == now]
-    run = next((one for one in of_now if _list_models(one) & models), of_now[0] if of_now else None)
+    run = next((one for one in of_now if _list_models(one) & asked), of_now[0] if of_now else None)
     if run is None:
         return (
             f"nothing to resume: the unfinished run {unfinished[0].name} was started with other code "
             f"({describe_code(unfinished[0])}), and with another plan: the suite, the options, a file or a backend "
             "differs. Start a new run without --resume"
         )
-    if not _list_models(run) & models:  # two functions of a file have suites of the same name
-        others, asked = (" and ".join(sorted(names)) for names in (_list_models(run), models))
+    others = _list_models(run)
+    if is_of_model and not others & asked:  # suites of two functions of one file have the same name
+        measured, wanted = (" and ".join(sorted(names)) for names in (others, asked))
         return (
-            f"nothing to resume: the unfinished run {run.name} is of {others}, and this one would be of {asked}. "
-            "Name the model of the unfinished run, or start a new run without --resume"
+            f"nothing to resume: the unfinished run {run.name} measures {measured}, not {wanted}. "
+            f"Give {measured} to continue it, or leave out --resume to start a new run"
         )
     options = run.environment.plan.options
     if options is None:
@@ -84,7 +87,7 @@ def _list_unfinished(plan: RunPlan, results: Path) -> Iterator[store.Run]:
 
 
 def _list_models(run: store.Run) -> set[str]:
-    """Models of the run, as the names of its cases begin."""
+    """Models of the run: the first part of the name of each case."""
     return {case.split("/")[0] for case in run.environment.plan.cases}
 
 
