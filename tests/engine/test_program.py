@@ -312,6 +312,14 @@ def test_a_loaded_program_returns_each_result_under_its_own_name(tmp_path, struc
     assert loaded.digest == compiled.digest
 
 
+def test_a_size_is_a_tuple_before_and_after_a_file(tmp_path):
+    x = torch.zeros(2, 3)
+    compiled = engine.compile(Parts(lambda late, early: (late, early.shape)).eval(), (x,))
+    compiled.save(tmp_path / "p")
+    for one in (compiled, engine.load(tmp_path / "p")):
+        assert one(x)[1] == (2, 3)
+
+
 def test_keys_of_an_ordered_dict_that_are_tuples_are_refused():
     model = Parts(lambda late, early: OrderedDict({("a", "b"): late, ("c", "d"): early}))
     with pytest.raises(engine.UnsupportedOp, match="keys must be strings"):

@@ -268,7 +268,7 @@ def _neighbours(mine: Sequence[Samples]) -> tuple[float | None, bool | None]:
 
 
 def share_disturbed(mine: Sequence[Samples]) -> float | None:
-    """Of a backend's rounds, the share that other processes disturbed; None where nobody watched."""
+    """Share of a backend's rounds that other processes disturbed. None if that was not watched."""
     told = [(len(one.seconds), one.contention.disturbed) for one in mine if one.contention is not None]
     known = [(rounds, disturbed) for rounds, disturbed in told if disturbed is not None]
     rounds = sum(rounds for rounds, _ in known)
