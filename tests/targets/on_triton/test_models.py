@@ -77,9 +77,10 @@ def test_a_model_of_16_bits_keeps_its_type(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(("name", "of_layer", "others"), [("gpt2-tiny", 7, 4), ("qwen3-tiny", 11, 3)])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 def test_a_layer_has_the_known_number_of_launches(name: str, of_layer: int, others: int, kind: torch.dtype) -> None:
-    # A layer of GPT-2 has two norms, four linear layers and attention. A layer of Qwen3 has two norms of the stream and two
-    # of the heads. It has one linear layer for queries, keys and values, one for the output of attention, a gated layer and
-    # the linear layer that follows it. It also has two rotations and attention. A bfloat16 model has casts around its norms; they are counted as part of the norms.
+    # A layer of GPT-2 has two norms, four linear layers and attention. A layer of Qwen3 has two norms of the stream and
+    # two of the heads. It has one linear layer for queries, keys and values, one for the output of attention, a gated
+    # layer and the linear layer that follows it. It also has two rotations and attention. A bfloat16 model has casts
+    # around its norms; they are counted as part of the norms.
     model, inputs = _make(name)
     program = engine.compile(model.to(kind), inputs, Config(target="triton"))
     report = program.report()
