@@ -132,7 +132,7 @@ def resolve(label: str, folder: Path) -> str:
     except UsageError as error:
         raise UsageError(f"backend {ref.name!r}: {error}") from None
     known = _named.setdefault(found.name, found)
-    if known.roots != found.roots:
+    if known.roots and known.roots != found.roots:  # A version that is not built has none.
         raise UsageError(
             f"two backends would both be called {found.name}: {known.roots[0]} and {path}. Commit what differs"
         )

@@ -117,7 +117,8 @@ def command(
     fields = targets.config_options(config)
     of_model = {"--threads": threads, "--set": chosen, "--size": size, "--precision": precision}
     given = targets.given_options(of_model)
-    with _choose_building(dry_run=dry_run, resume=resume):
+
+    def make_plans() -> list[plan.RunPlan]:
         if baseline is not None:
             targets.check_backend("--baseline", baseline)
         options = targets.list_options(
@@ -136,6 +137,13 @@ def command(
             made = plan.make(plan.add_rows(suite.model_copy(update=asked), labels, rows), only, None, baseline, fields)
             plans.append(replace(made, command=targets.name_command("run", name, results), options=options))
         _check_distinct(targets_, plans)
+        return plans
+
+    if not dry_run:
+        with versions.without_building():  # Building a commit takes minutes, so other mistakes are told first.
+            make_plans()
+    with _choose_building(dry_run=dry_run, resume=resume):
+        plans = make_plans()
         for line in (*_list_namesakes(targets_, given), *_list_excess_threads(plans)):
             print(line, file=sys.stderr)
         folder = store.results_folder(results)

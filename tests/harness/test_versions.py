@@ -397,13 +397,34 @@ def test_the_list_and_the_help_mention_other_versions(capsys):
         assert told in capsys.readouterr().out
 
 
-def test_a_dry_run_names_a_commit_and_builds_nothing(tmp_path, monkeypatch, capsys):
+OWN_SUITE = """name = "{name}"
+backends = ["engine", "engine@HEAD{options}"]
+baseline = "engine"
+threads = [1]
+[[models]]
+name = "{model}"
+"""
+
+
+@pytest.fixture
+def unbuilt(tmp_path, monkeypatch):
+    """A checkout with one commit; the test fails if it is built."""
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "x")
-    commit = git(tmp_path, "rev-parse", "--short=12", "HEAD")
     monkeypatch.setattr(versions.machine, "checkout", lambda: tmp_path)
-    monkeypatch.setattr(versions.revisions, "prepare", lambda *_: pytest.fail("a dry run builds a commit"))
-    asked = ["run", "mlp", "--threads", "1", "--dry-run", "--results", str(tmp_path / "results"), "--backends"]
+    monkeypatch.setattr(versions.revisions, "prepare", lambda *_: pytest.fail("a commit is built"))
+    return tmp_path
+
+
+def write_suite(folder, name, model="mlp", options=""):
+    path = folder / f"{name}.toml"
+    path.write_text(OWN_SUITE.format(name=name, model=model, options=options))
+    return str(path)
+
+
+def test_a_dry_run_names_a_commit_and_builds_nothing(unbuilt, capsys):
+    commit = git(unbuilt, "rev-parse", "--short=12", "HEAD")
+    asked = ["run", "mlp", "--threads", "1", "--dry-run", "--results", str(unbuilt / "results"), "--backends"]
     for options, shown in (("", ""), ("[disable=some_pass]", "[disable=some_pass]")):
         with pytest.raises(SystemExit) as ended:
             main([*asked, f"engine,engine@HEAD{options}"])
@@ -415,6 +436,54 @@ def test_a_dry_run_names_a_commit_and_builds_nothing(tmp_path, monkeypatch, caps
         main([*asked, "engine,engine@no-such-revision"])
     assert ended.value.code == 2
     assert "no commit of this checkout has this name" in capsys.readouterr().err
+
+
+def test_other_mistakes_are_told_before_a_commit_is_built(unbuilt, capsys):
+    misspelt = write_suite(unbuilt, "misspelt", model="mpl")
+    versioned = ["--backends", "engine,engine@HEAD"]
+    for asked, told in (
+        (["run", write_suite(unbuilt, "own"), misspelt], "models[0].name: unknown model 'mpl'; did you mean 'mlp'?"),
+        (["run", "mlp", *versioned, "--only", "thread == 1"], "thread"),
+        (["run", "mlp", "--backends", "engine@HEAD,engin"], "unknown backend 'engin'"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, "--results", str(unbuilt / "results")])
+        assert ended.value.code == 2
+        assert told in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_versions_with_options_pass_the_plan_that_builds_nothing(unbuilt, monkeypatch, capsys):
+    """In two suites, and beside the same commit without options."""
+    commit = git(unbuilt, "rev-parse", "--short=12", "HEAD")
+    own = [write_suite(unbuilt, name, options="[disable=some_pass]") for name in ("one", "two")]
+    asked = ["run", *own, "--baseline", "engine@HEAD", "--results", str(unbuilt / "results")]
+    with pytest.raises(SystemExit) as ended:
+        main([*asked, "--dry-run"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code or 0, err) == (0, "")
+    assert f"engine@{commit}[disable=some_pass]" in out
+    built = []
+
+    def stop_at(root, asked_commit, _):
+        built.append((root, asked_commit[:12]))
+        raise versions.revisions.CannotBuild("it is enough to know that it was asked for")
+
+    monkeypatch.setattr(versions.revisions, "prepare", stop_at)
+    with pytest.raises(SystemExit):
+        main(asked)
+    assert built == [(unbuilt, commit)]
+
+
+def test_a_commit_that_is_not_built_and_a_folder_of_this_commit_have_one_name(tmp_path, monkeypatch):
+    checkout = make_checkout(tmp_path / "checkout")
+    (checkout / ".gitignore").write_text("*.so\n.venv\n__pycache__\n")
+    git(checkout, "init", "-q")
+    git(checkout, "add", "--all")
+    git(checkout, "commit", "-q", "-m", "x")
+    monkeypatch.setattr(versions.machine, "checkout", lambda: checkout)
+    with versions.without_building():
+        names = [versions.resolve(f"engine@{at}", tmp_path) for at in ("HEAD", checkout)]
+    assert names == [f"engine@{git(checkout, 'rev-parse', '--short=12', 'HEAD')}"] * 2
 
 
 def test_a_dry_run_that_resumes_builds_nothing_and_takes_a_commit_that_is_built(tmp_path, monkeypatch, capsys):
