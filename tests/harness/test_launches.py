@@ -123,7 +123,7 @@ def test_the_last_run_with_rows_is_meant_where_rows_are_needed(capsys, results):
     assert [path.stem for path in scripts.find_stored(arguments)] == [ROWS]
     status, _, err = call(capsys, results, "compare", "last")
     assert status == 2
-    assert "both runs are" in err  # the only run with rows
+    assert "the earlier and the later run are both" in err  # the only run with rows
 
 
 def test_frames_keep_rows_kernels_and_launches_apart(results):
