@@ -361,7 +361,8 @@ def test_a_run_is_not_compared_with_itself(stored, capsys, monkeypatch, names):
     with pytest.raises(SystemExit) as ended:
         main(["compare", *names, "--gate", "--results", str(stored)])
     assert ended.value.code == 2
-    assert "the earlier and the later run are both after: a run compared with itself shows no change" in capsys.readouterr().err
+    told = "the earlier and the later run are both after: a run compared with itself shows no change"
+    assert told in capsys.readouterr().err
 
 
 def test_the_newest_run_has_no_later_one_to_compare_with(stored_suites, capsys):
