@@ -44,6 +44,11 @@ def find_commit(repository: Path, revision: str) -> str | None:
     return _ask_git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
 
 
+def find_folder(repository: Path, commit: str) -> Path:
+    """The folder in which `prepare` builds, or has built, the engine of a commit."""
+    return kept_folder() / _name_repository(repository) / commit[:12]
+
+
 def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda _: None) -> Path:
     """The folder of the engine of a commit: a worktree with an extension and ``.venv/bin/python``.
 
@@ -56,7 +61,7 @@ def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda
         CannotBuild: git, the compiler or the build fails.
         UsageError: the cache cannot be written.
     """
-    folder = kept_folder() / _name_repository(repository) / commit[:12]
+    folder = find_folder(repository, commit)
     with _locked(folder):
         _check_out(repository, commit, folder)
         library = _find_extension(folder, commit, say)
@@ -67,7 +72,7 @@ def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda
 
 def find_prepared(repository: Path, commit: str) -> Path | None:
     """The folder of the engine of a commit if `prepare` has made it and nothing in it was changed; otherwise None."""
-    folder = kept_folder() / _name_repository(repository) / commit[:12]
+    folder = find_folder(repository, commit)
     is_built = (folder / ".venv" / "bin" / "python").exists() and any((folder / "engine").glob("_native*"))
     return folder if is_built and _is_clean_worktree(folder, commit) else None
 

@@ -69,15 +69,18 @@ _must_be_built: ContextVar[bool] = ContextVar("_must_be_built", default=False)
 
 
 @contextmanager
-def without_building() -> Iterator[None]:
+def without_building() -> Iterator[set[str]]:
     """Inside, `resolve` names a commit and does not build it: for what starts no worker.
 
     Nothing is known of such a version but its commit, so its options are not checked. It is forgotten at the end.
+
+    Yields:
+        the names of these versions, filled by `resolve`.
     """
     names = set[str]()
     token = _unbuilt.set(names)
     try:
-        yield
+        yield names
     finally:
         _unbuilt.reset(token)
         for name in names:
@@ -124,17 +127,24 @@ def resolve(label: str, folder: Path) -> str:
         return label
     if ref.name == PREFIX:
         raise UsageError(f"backend {label!r}: the folder of a checkout or environment must follow the @")
+    unbuilt = _unbuilt.get()
     try:
         path, commit = _find_place(ref.name.removeprefix(PREFIX), folder)
-        if commit is not None and (unbuilt := _unbuilt.get()) is not None:
-            return replace(ref, name=_name_unbuilt(commit, unbuilt)).spelling
-        found = _find(path if commit is None else _build(path, commit))
+        if commit is None:
+            found = _find(path)
+        elif unbuilt is None:
+            found = _find(_build(path, commit))
+        else:
+            found = _describe_unbuilt(path, commit)
     except UsageError as error:
         raise UsageError(f"backend {ref.name!r}: {error}") from None
+    if unbuilt is not None and commit is not None and found.name not in _named:
+        unbuilt.add(found.name)
     known = _named.setdefault(found.name, found)
-    if known.roots and known.roots != found.roots:  # A version that is not built has none.
+    if known.roots[0] != found.roots[0]:
         raise UsageError(
-            f"two backends would both be called {found.name}: {known.roots[0]} and {path}. Commit what differs"
+            f"two backends would both be called {found.name}: {known.roots[0]} and {found.roots[0]}. Commit what "
+            "differs, or leave one of them out"
         )
     return replace(ref, name=found.name).spelling
 
@@ -163,21 +173,18 @@ def _build(root: Path, commit: str) -> Path:
         raise UsageError(str(error)) from None
 
 
-def _name_unbuilt(commit: str, unbuilt: set[str]) -> str:
-    """The name that the version of a commit has once it is built; `get` finds it under that name already."""
-    name = f"{PREFIX}{commit[:12]}"
-    if name not in _named:
-        facts: dict[str, Any] = {
-            "version": None,
-            "commit": commit[:12],
-            "dirty": False,
-            "digest": "",
-            "python": "",
-            "packages": {},
-        }
-        _named[name] = Version(name, Path(sys.executable), (), facts)
-        unbuilt.add(name)
-    return name
+def _describe_unbuilt(root: Path, commit: str) -> Version:
+    """What is known of the version of a commit before it is built: its name and its folder."""
+    facts: dict[str, Any] = {
+        "version": None,
+        "commit": commit[:12],
+        "dirty": False,
+        "digest": "",
+        "python": "",
+        "packages": {},
+    }
+    folder = revisions.find_folder(root, commit)
+    return Version(f"{PREFIX}{commit[:12]}", Path(sys.executable), (str(folder),), facts)
 
 
 def command(interpreter: Path, module: str, *arguments: str) -> list[str]:

@@ -139,14 +139,14 @@ def command(
         _check_distinct(targets_, plans)
         return plans
 
-    if not dry_run:
-        with versions.without_building():  # Building a commit takes minutes, so other mistakes are told first.
-            make_plans()
-    with _choose_building(dry_run=dry_run, resume=resume):
+    folder = store.results_folder(results)
+    with versions.without_building() as unbuilt:  # A plan that is wrong should not cost the minutes that a build takes.
         plans = make_plans()
+    with _choose_building(dry_run=dry_run, resume=resume):
+        if unbuilt:
+            plans = make_plans()
         for line in (*_list_namesakes(targets_, given), *_list_excess_threads(plans)):
             print(line, file=sys.stderr)
-        folder = store.results_folder(results)
         if dry_run:
             for line in (*_list_too_large(plans), *_list_without_backend(plans)):
                 print(line, file=sys.stderr)
@@ -171,7 +171,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _choose_building(*, dry_run: bool, resume: bool) -> AbstractContextManager[None]:
+def _choose_building(*, dry_run: bool, resume: bool) -> AbstractContextManager[object]:
     """What to do with commits of the engine that are not built. Only a run that is not dry builds them."""
     if not dry_run:
         return nullcontext()

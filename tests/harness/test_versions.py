@@ -443,7 +443,7 @@ def test_other_mistakes_are_told_before_a_commit_is_built(unbuilt, capsys):
     versioned = ["--backends", "engine,engine@HEAD"]
     for asked, told in (
         (["run", write_suite(unbuilt, "own"), misspelt], "models[0].name: unknown model 'mpl'; did you mean 'mlp'?"),
-        (["run", "mlp", *versioned, "--only", "thread == 1"], "thread"),
+        (["run", "mlp", *versioned, "--only", "thread == 1"], "unknown field 'thread'"),
         (["run", "mlp", "--backends", "engine@HEAD,engin"], "unknown backend 'engin'"),
     ):
         with pytest.raises(SystemExit) as ended:
@@ -453,7 +453,7 @@ def test_other_mistakes_are_told_before_a_commit_is_built(unbuilt, capsys):
 
 
 def test_versions_with_options_pass_the_plan_that_builds_nothing(unbuilt, monkeypatch, capsys):
-    """In two suites, and beside the same commit without options."""
+    """The same label in two suites, and the same commit without options as their baseline: three uses of one name."""
     commit = git(unbuilt, "rev-parse", "--short=12", "HEAD")
     own = [write_suite(unbuilt, name, options="[disable=some_pass]") for name in ("one", "two")]
     asked = ["run", *own, "--baseline", "engine@HEAD", "--results", str(unbuilt / "results")]
@@ -469,21 +469,26 @@ def test_versions_with_options_pass_the_plan_that_builds_nothing(unbuilt, monkey
         raise versions.revisions.CannotBuild("it is enough to know that it was asked for")
 
     monkeypatch.setattr(versions.revisions, "prepare", stop_at)
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         main(asked)
+    assert ended.value.code == 2
+    assert "it is enough to know that it was asked for" in capsys.readouterr().err.replace("\n", " ")
     assert built == [(unbuilt, commit)]
 
 
-def test_a_commit_that_is_not_built_and_a_folder_of_this_commit_have_one_name(tmp_path, monkeypatch):
+def test_a_commit_and_a_folder_of_this_commit_are_refused_before_a_build(tmp_path, monkeypatch):
     checkout = make_checkout(tmp_path / "checkout")
     (checkout / ".gitignore").write_text("*.so\n.venv\n__pycache__\n")
     git(checkout, "init", "-q")
     git(checkout, "add", "--all")
     git(checkout, "commit", "-q", "-m", "x")
     monkeypatch.setattr(versions.machine, "checkout", lambda: checkout)
-    with versions.without_building():
-        names = [versions.resolve(f"engine@{at}", tmp_path) for at in ("HEAD", checkout)]
-    assert names == [f"engine@{git(checkout, 'rev-parse', '--short=12', 'HEAD')}"] * 2
+    for first, second in (("HEAD", checkout), (checkout, "HEAD")):
+        monkeypatch.setattr(versions, "_named", {})
+        with versions.without_building():
+            versions.resolve(f"engine@{first}", tmp_path)
+            with pytest.raises(UsageError, match=r"would both be called engine@.*, or leave one of them out"):
+                versions.resolve(f"engine@{second}", tmp_path)
 
 
 def test_a_dry_run_that_resumes_builds_nothing_and_takes_a_commit_that_is_built(tmp_path, monkeypatch, capsys):
