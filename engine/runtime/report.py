@@ -63,7 +63,9 @@ class Report:
         nodes: instructions of the program (views among them).
         launches: kernel calls a run.
         fallback_nodes: instructions that do not run natively; 0 unless fallback was asked for.
-        copies: launches that only rearrange memory for another kernel.
+        copies: launches that only rearrange memory: for another kernel, or because the model asks for another layout
+            (``contiguous``, ``clone``).
+        copied_bytes: bytes that the copies read and write.
         in_place: launches that write over an input that dies there.
         arena_bytes: memory for intermediate values and scratch of one call.
         arena_lower_bound_bytes: no memory plan could be smaller.
@@ -72,7 +74,8 @@ class Report:
         flops: arithmetic operations a run (a multiply-add counts 2).
         executed_flops: operations that the chosen kernels compute: fewer than `flops` where a convolution goes by
             Winograd.
-        bytes: bytes a run moves at least, each operand of each instruction once.
+        bytes: bytes a run reads and writes at least, each operand of each instruction once. Those of copies are in
+            `copied_bytes` alone: how many copies a program needs depends on the kernels.
         emulated_launches: launches with products in a type that this machine has no instructions for.
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
@@ -104,6 +107,7 @@ class Report:
     launches: int
     fallback_nodes: int
     copies: int
+    copied_bytes: int
     in_place: int
     arena_bytes: int
     arena_lower_bound_bytes: int
@@ -187,6 +191,7 @@ class Counts:
     launches: int = 0
     fallback_nodes: int = 0
     copies: int = 0
+    copied_bytes: int = 0
     in_place: int = 0
     arena_bytes: int = 0
     arena_lower_bound_bytes: int = 0
@@ -325,7 +330,7 @@ class NodeProfile:
     """One launch of a profiled run, or several calls in a row that torch runs and that are timed together.
 
     `flops`, `executed_flops` and `bytes` mean what those of `Report` mean, but `bytes` does not count what an in-place
-    write leaves unchanged.
+    write leaves unchanged, and those of a copy are what it reads and writes.
 
     Attributes:
         seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its

@@ -110,6 +110,7 @@ class Specialised:
             nodes=len(artifact.instructions),
             launches=summary.launches,
             copies=summary.copies,
+            copied_bytes=summary.copied_bytes,
             in_place=summary.in_place,
             arena_bytes=summary.arena_bytes,
             arena_lower_bound_bytes=summary.lower_bound,
@@ -175,7 +176,7 @@ class Specialised:
         output = step.operands[step.n_inputs]
         shape = () if output is None else output.layout.shape
         if step.instruction is None:
-            nbytes = 0 if output is None else 2 * TensorType(output.dtype, shape).nbytes
+            nbytes = step.copied_bytes
             flops, source, module = 0, "", ""
         else:
             instruction = self.artifact.instructions[step.instruction]

@@ -173,6 +173,7 @@ class Summary(NamedTuple):
     Attributes:
         launches: steps that run, copies included.
         copies: steps that the binder inserted.
+        copied_bytes: bytes that these read and write.
         in_place: steps that write over an input which dies there.
         arena_bytes: working memory of a call.
         lower_bound: no memory plan for these values can need less.
@@ -183,6 +184,7 @@ class Summary(NamedTuple):
 
     launches: int
     copies: int = 0
+    copied_bytes: int = 0
     in_place: int = 0
     arena_bytes: int = 0
     lower_bound: int = 0

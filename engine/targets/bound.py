@@ -64,6 +64,7 @@ class BoundExecutable(Executable):
         return Summary(
             launches=len(plan.steps),
             copies=sum(step.instruction is None for step in plan.steps),
+            copied_bytes=sum(step.copied_bytes for step in plan.steps),
             in_place=plan.in_place,
             arena_bytes=plan.arena_bytes,
             lower_bound=plan.lower_bound,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from engine import planner
 from engine.encodings import Encoding
-from engine.ops import Layout
+from engine.ops import Layout, TensorType
 
 
 class Kernel(NamedTuple):
@@ -147,6 +147,14 @@ class Step:
     def kernel(self) -> Kernel:
         """The chosen kernel."""
         return self.planned.kernel
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes that a copy of the binder reads and writes; 0 for a step of an instruction."""
+        output = self.operands[self.n_inputs]
+        if self.instruction is not None or output is None:
+            return 0
+        return 2 * TensorType(output.dtype, output.layout.shape).nbytes
 
     def parts_of(self, position: int) -> list[Place]:
         """Places of the scales and zero points of an encoded input; none for one that is not encoded."""

@@ -29,6 +29,36 @@ def test_a_profile_counts_one_launch_in_the_singular():
     assert profile.describe()[0].startswith("1 launch, ")
 
 
+class Copies(nn.Module):
+    """Copies x to a transposed layout. With `width`, a linear layer reads the result."""
+
+    def __init__(self, width=None):
+        super().__init__()
+        self.linear = nn.Identity() if width is None else nn.Linear(300, width, bias=False)
+
+    def forward(self, x):
+        return self.linear(x.transpose(1, 2).contiguous())
+
+
+@pytest.mark.parametrize(
+    ("model", "bytes_", "copied"),
+    [
+        (nn.ReLU(), 2 * 960_000, 0),
+        (Copies(), 0, 2 * 960_000),  # read and written
+        (Copies(width=8), 960_000 + 4 * 300 * 8 + 4 * 2 * 400 * 8, 2 * 960_000),
+    ],
+)
+def test_bytes_and_copied_bytes_are_together_what_the_launches_of_a_profile_move(model, bytes_, copied):
+    x = torch.randn(2, 300, 400)  # 960,000 bytes
+    program = engine.compile(model.eval(), (x,))
+    report = program.report()
+    assert (report.bytes, report.copied_bytes) == (bytes_, copied)
+    assert sum(node.bytes for node in program.profile(x, runs=1, roofs=False).nodes) == bytes_ + copied
+    assert [line.split() for line in str(report).splitlines() if line.startswith("copied")] == [
+        ["copied_bytes", f"{copied:,}"]
+    ]
+
+
 @pytest.mark.parametrize(
     ("rates", "expected", "calls"),
     [

@@ -143,8 +143,8 @@ def test_the_report_of_segments_is_the_sum_of_its_parts(compiled):
     assert len(parts) == 2
     assert calls
     assert held
-    for name in ("copies", "in_place", "arena_bytes", "arena_lower_bound_bytes", "packed_bytes", "flops",
-                 "executed_flops", "bytes", "packing_seconds"):  # fmt: skip
+    for name in ("copies", "copied_bytes", "in_place", "arena_bytes", "arena_lower_bound_bytes", "packed_bytes",
+                 "flops", "executed_flops", "bytes", "packing_seconds"):  # fmt: skip
         assert getattr(report, name) == sum(getattr(part, name) for part in parts), name
     assert report.nodes == sum(part.nodes for part in parts) + len(calls)
     assert report.launches == sum(part.launches for part in parts) + len(calls)
