@@ -63,9 +63,9 @@ class Report:
         nodes: instructions of the program (views among them).
         launches: kernel calls a run.
         fallback_nodes: instructions that do not run natively; 0 unless fallback was asked for.
-        copies: launches that only rearrange memory: for another kernel, or because the model asks for another layout
-            (``contiguous``, ``clone``).
-        copied_bytes: bytes that the copies read and write.
+        copies: launches that only copy: operands for a kernel that takes them dense alone, results and states that no
+            kernel could write in place.
+        copied_bytes: bytes that the copies read and write: twice the size of what each of them writes.
         in_place: launches that write over an input that dies there.
         arena_bytes: memory for intermediate values and scratch of one call.
         arena_lower_bound_bytes: no memory plan could be smaller.
@@ -74,8 +74,8 @@ class Report:
         flops: arithmetic operations a run (a multiply-add counts 2).
         executed_flops: operations that the chosen kernels compute: fewer than `flops` where a convolution goes by
             Winograd.
-        bytes: bytes a run reads and writes at least, each operand of each instruction once. Those of copies are in
-            `copied_bytes` alone: how many copies a program needs depends on the kernels.
+        bytes: bytes a run reads and writes at least, each operand of each instruction once. Copies are not counted
+            here but in `copied_bytes`, because their number depends on the kernels.
         emulated_launches: launches with products in a type that this machine has no instructions for.
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
@@ -330,7 +330,7 @@ class NodeProfile:
     """One launch of a profiled run, or several calls in a row that torch runs and that are timed together.
 
     `flops`, `executed_flops` and `bytes` mean what those of `Report` mean, but `bytes` does not count what an in-place
-    write leaves unchanged, and those of a copy are what it reads and writes.
+    write leaves unchanged. For a copy, `bytes` is its part of `Report.copied_bytes`.
 
     Attributes:
         seconds: that threads spent in its tiles, summed over the threads: core time, not the time from its start to its

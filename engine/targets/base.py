@@ -173,7 +173,7 @@ class Summary(NamedTuple):
     Attributes:
         launches: steps that run, copies included.
         copies: steps that the binder inserted.
-        copied_bytes: bytes that these read and write.
+        copied_bytes: bytes that the copies read and write.
         in_place: steps that write over an input which dies there.
         arena_bytes: working memory of a call.
         lower_bound: no memory plan for these values can need less.

@@ -150,7 +150,7 @@ class Step:
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes that a copy of the binder reads and writes; 0 for a step of an instruction."""
+        """Bytes that a copy reads and writes, twice the size of its output; 0 for a step of an instruction."""
         output = self.operands[self.n_inputs]
         if self.instruction is not None or output is None:
             return 0

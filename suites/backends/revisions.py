@@ -20,6 +20,7 @@ from pathlib import Path
 
 from suites import paths
 from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.files import resolve_links
 from suites.harness.record import machine, reasons
 from suites.harness.record.surroundings import output, surroundings
 
@@ -36,7 +37,7 @@ class CannotBuild(Exception):
 
 def kept_folder() -> Path:
     """Where worktrees and extensions are kept. They can be made again."""
-    return paths.user_cache() / "revisions"
+    return resolve_links(paths.user_cache() / "revisions")
 
 
 def find_commit(repository: Path, revision: str) -> str | None:

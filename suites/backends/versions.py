@@ -70,7 +70,7 @@ _must_be_built: ContextVar[bool] = ContextVar("_must_be_built", default=False)
 
 @contextmanager
 def without_building() -> Iterator[set[str]]:
-    """Inside, `resolve` names a commit and does not build it: for what starts no worker.
+    """Inside, `resolve` names a commit and does not build it: to list and to check what would run.
 
     Nothing is known of such a version but its commit, so its options are not checked. It is forgotten at the end.
 
@@ -143,8 +143,8 @@ def resolve(label: str, folder: Path) -> str:
     known = _named.setdefault(found.name, found)
     if known.roots[0] != found.roots[0]:
         raise UsageError(
-            f"two backends would both be called {found.name}: {known.roots[0]} and {found.roots[0]}. Commit what "
-            "differs, or leave one of them out"
+            f"two backends would both be called {found.name}: {known.roots[0]} and {found.roots[0]}. Leave "
+            "one of them out or, if their files differ, commit the changes"
         )
     return replace(ref, name=found.name).spelling
 

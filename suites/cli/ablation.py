@@ -95,23 +95,31 @@ def command(
         raise UsageError(f"--markdown and {other}: each is another output; leave out one of the two")
     if mode not in MODES:
         raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
-    backend = _configured(versions.resolve(backend, Path.cwd()), targets.config_options(config))
-    named = BackendRef.parse(backend).label
-    taken = ablate.of_backend(backend, targets.read_labels("--switches", switches) if switches is not None else None)
+    folder = store.results_folder(results)
+    if csv is not None:
+        check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
+    fields = targets.config_options(config)
+
+    def declare() -> tuple[str, Suite, list[Case]]:
+        label = _configured(versions.resolve(backend, Path.cwd()), fields)
+        return label, *_declared(target, label, only, threads, chosen or [], precision, generations)
+
+    with versions.without_building() as unbuilt:  # A mistake should not cost the minutes that a build takes.
+        label, suite, cases = declare()
+    if unbuilt:
+        label, suite, cases = declare()
+    named = BackendRef.parse(label).label
+    taken = ablate.of_backend(label, targets.read_labels("--switches", switches) if switches is not None else None)
     if taken.bare is None and MODES[mode] == (ablation.ADD_ONE_IN,):
         raise UsageError(
             f"--mode {mode}: {taken.base.name} has no program without switches to add one to; use --mode leave-one-out"
         )
-    suite, cases = _declared(target, backend, only, threads, chosen or [], precision, generations)
     asked = targets.list_options(
         {"--backend": named, "--switches": switches, "--mode": mode, "--pairs": pairs, "--only": only}
         | {"--threads": threads, "--set": chosen, "--precision": precision, "--generations": generations}
     )
     words = targets.name_command("ablate", target, results)
-    folder = store.results_folder(results)
     request = ablate.Request(suite, cases, taken, MODES[mode], pairs or 0, words, asked)
-    if csv is not None:
-        check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
     if dry_run:
         _dry_run(request, folder, as_json=as_json)
         return

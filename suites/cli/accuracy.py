@@ -181,13 +181,16 @@ def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> lis
     for name in names:
         if name not in PRECISIONS:
             raise UsageError(f"--precision: {unknown('precision', name, PRECISIONS)}")
-    refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in targets.read_backends(backends)]
+    with versions.without_building():  # other versions are refused, so none has to be built
+        refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in targets.read_backends(backends)]
+        for ref in refs:
+            registry.check(ref)
+            if versions.is_version(ref.name):
+                raise UsageError(
+                    f"--backends {ref.name}: accuracy scores the engine of this checkout alone; leave it out"
+                )
     if not refs:
         raise UsageError("--backends names none")
-    for ref in refs:
-        registry.check(ref)
-        if versions.is_version(ref.name):
-            raise UsageError(f"--backends {ref.name}: accuracy scores the engine of this checkout alone; leave it out")
     found = [Subject(ref, name, name) for name in names for ref in refs if (ref.label, name) != EXACT]
     names_of_recipes = [path.name for path in recipes]
     for path in recipes:

@@ -140,7 +140,7 @@ def command(
         return plans
 
     folder = store.results_folder(results)
-    with versions.without_building() as unbuilt:  # A plan that is wrong should not cost the minutes that a build takes.
+    with versions.without_building() as unbuilt:  # A mistake should not cost the minutes that a build takes.
         plans = make_plans()
     with _choose_building(dry_run=dry_run, resume=resume):
         if unbuilt:

@@ -30,7 +30,7 @@ def test_a_profile_counts_one_launch_in_the_singular():
 
 
 class Copies(nn.Module):
-    """Copies x to a transposed layout. With `width`, a linear layer reads the result."""
+    """Returns x transposed, which the binder has to copy. With `width`, the input of a linear layer is copied."""
 
     def __init__(self, width=None):
         super().__init__()

@@ -438,16 +438,20 @@ def test_a_dry_run_names_a_commit_and_builds_nothing(unbuilt, capsys):
     assert "no commit of this checkout has this name" in capsys.readouterr().err
 
 
-def test_other_mistakes_are_told_before_a_commit_is_built(unbuilt, capsys):
+def test_other_mistakes_are_told_before_a_commit_is_built(unbuilt, monkeypatch, capsys):
+    monkeypatch.chdir(unbuilt)
     misspelt = write_suite(unbuilt, "misspelt", model="mpl")
     versioned = ["--backends", "engine,engine@HEAD"]
     for asked, told in (
         (["run", write_suite(unbuilt, "own"), misspelt], "models[0].name: unknown model 'mpl'; did you mean 'mlp'?"),
         (["run", "mlp", *versioned, "--only", "thread == 1"], "unknown field 'thread'"),
         (["run", "mlp", "--backends", "engine@HEAD,engin"], "unknown backend 'engin'"),
+        (["ablate", "mlp", "--backend", "engine@HEAD", "--only", "thread == 1"], "unknown field 'thread'"),
+        (["ablate", "mpl", "--backend", "engine@HEAD"], "did you mean 'mlp'?"),
+        (["accuracy", "gpt2", "--backends", "engine@HEAD"], "accuracy scores the engine of this checkout alone"),
     ):
         with pytest.raises(SystemExit) as ended:
-            main([*asked, "--results", str(unbuilt / "results")])
+            main(asked)
         assert ended.value.code == 2
         assert told in capsys.readouterr().err.replace("\n", " ")
 
@@ -487,7 +491,7 @@ def test_a_commit_and_a_folder_of_this_commit_are_refused_before_a_build(tmp_pat
         monkeypatch.setattr(versions, "_named", {})
         with versions.without_building():
             versions.resolve(f"engine@{first}", tmp_path)
-            with pytest.raises(UsageError, match=r"would both be called engine@.*, or leave one of them out"):
+            with pytest.raises(UsageError, match=r"would both be called engine@.*\. Leave one of them out"):
                 versions.resolve(f"engine@{second}", tmp_path)
 
 
