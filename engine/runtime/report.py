@@ -63,9 +63,9 @@ class Report:
         nodes: instructions of the program (views among them).
         launches: kernel calls a run.
         fallback_nodes: instructions that do not run natively; 0 unless fallback was asked for.
-        copies: launches that only copy: operands for a kernel that takes them dense alone, results and states that no
-            kernel could write in place.
-        copied_bytes: bytes that the copies read and write: twice the size of what each of them writes.
+        copies: launches that only copy: operands for a kernel that takes only dense ones, and results and states that
+            no kernel could write in place.
+        copied_bytes: bytes that the copies read and write: twice what they write.
         in_place: launches that write over an input that dies there.
         arena_bytes: memory for intermediate values and scratch of one call.
         arena_lower_bound_bytes: no memory plan could be smaller.

@@ -91,8 +91,8 @@ def warn_of_speed(name: str, counts: Counts, config: Config) -> None:
     if counts.reference_share[0] > _NOTABLE and not is_asked_for:
         warn(
             f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
-            "and element types yet. report() names them, and profile() marks the launches. A decoder "
-            "has a profile() for each entry point: decoder.entry('prefill') and decoder.entry('decode').",
+            "and element types yet. report() names them, and profile() marks the launches. Of a "
+            "decoder, call decoder.entry('prefill').profile() or decoder.entry('decode').profile().",
             SlowKernelWarning,
             once=True,
         )

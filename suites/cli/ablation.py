@@ -99,9 +99,11 @@ def command(
     if csv is not None:
         check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
     fields = targets.config_options(config)
+    names = targets.read_labels("--switches", switches) if switches is not None else None
 
     def declare() -> tuple[str, Suite, list[Case]]:
         label = _configured(versions.resolve(backend, Path.cwd()), fields)
+        backends.check(BackendRef.parse(label))
         return label, *_declared(target, label, only, threads, chosen or [], precision, generations)
 
     with versions.without_building() as unbuilt:  # A mistake should not cost the minutes that a build takes.
@@ -109,7 +111,7 @@ def command(
     if unbuilt:
         label, suite, cases = declare()
     named = BackendRef.parse(label).label
-    taken = ablate.of_backend(label, targets.read_labels("--switches", switches) if switches is not None else None)
+    taken = ablate.of_backend(label, names)
     if taken.bare is None and MODES[mode] == (ablation.ADD_ONE_IN,):
         raise UsageError(
             f"--mode {mode}: {taken.base.name} has no program without switches to add one to; use --mode leave-one-out"

@@ -447,6 +447,7 @@ def test_other_mistakes_are_told_before_a_commit_is_built(unbuilt, monkeypatch, 
         (["run", "mlp", *versioned, "--only", "thread == 1"], "unknown field 'thread'"),
         (["run", "mlp", "--backends", "engine@HEAD,engin"], "unknown backend 'engin'"),
         (["ablate", "mlp", "--backend", "engine@HEAD", "--only", "thread == 1"], "unknown field 'thread'"),
+        (["ablate", "mlp", "--backend", "engine@HEAD", "--switches", "fuse_rope,fuse_rope"], "fuse_rope"),
         (["ablate", "mpl", "--backend", "engine@HEAD"], "did you mean 'mlp'?"),
         (["accuracy", "gpt2", "--backends", "engine@HEAD"], "accuracy scores the engine of this checkout alone"),
     ):

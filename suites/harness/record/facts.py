@@ -66,8 +66,8 @@ class Facts(BaseModel):
     executed_flops: CountedCount = None
     """operations that the engine's kernels execute, for example fewer than `flops` with Winograd's convolution"""
     bytes: CountedCount = None
-    """bytes that a call reads and writes, weights included, without copies that only change a layout: their number
-    depends on the kernels. In the summary of a backend that counts no work, the bytes of the engine's program"""
+    """bytes that a call reads and writes, weights included, without the copies that the engine inserts, whose
+    number depends on the kernels. In the summary of a backend that counts no work, those of the engine's program"""
     steps: ReportedCount = None
     """passes over the weights in a call: tokens per text in phase decode, 1 in phase prefill"""
     run_digest: Annotated[str | None, _REPORTED] = None
