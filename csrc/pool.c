@@ -276,8 +276,8 @@ static void run_chunk(const eb_kernel *const *kernels, const eb_node *nodes, int
 /* The chunk that a claim stands for, among the `chunks` chunks of the tiles, or of the joins, of a node. `within` is how
  * many of them were claimed before; `place` says which tiles or joins these are. Of two threads the caller takes chunks
  * from the front and the worker from the back. So each thread works on the same part of most tensors in every node, and
- * its cache holds what it wrote there. No chunk is taken twice: each claim takes one chunk, from the front or from
- * the back, and there are as many claims as chunks. */
+ * its cache holds what it wrote there. Each claim takes one chunk, from the front or from the back. There are as many
+ * claims as chunks, so no chunk is taken twice. */
 static uint32_t choose_chunk(member *me, int thread, int workers, unsigned long long place, uint32_t within,
                              uint32_t chunks) {
     if (workers != 1) return within;

@@ -174,7 +174,7 @@ def _build(root: Path, commit: str) -> Path:
 
 
 def _describe_unbuilt(root: Path, commit: str) -> Version:
-    """What is known of the version of a commit before it is built: its name and its folder."""
+    """The version of a commit that is not built. Only its name, its commit and the folder of its build are known."""
     facts: dict[str, Any] = {
         "version": None,
         "commit": commit[:12],

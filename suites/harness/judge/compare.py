@@ -123,8 +123,8 @@ def compare(before: store.Run, after: store.Run, noise: MachineNoise) -> Compari
     if before.path.resolve() == after.path.resolve():
         raise UsageError(
             f"the earlier and the later run are both {before.name}: a run compared with itself shows no change. Name "
-            "an earlier run first; `enginebench list runs` shows them, newest first. Without a second name, or "
-            "with `last`, the later run is the newest one that has cases in common with the earlier one"
+            "an earlier run first; `enginebench list runs` shows them, newest first. If you name "
+            "one run alone, or `last` second, the later run is the newest that has cases in common with the earlier one"
         )
     machines = [run.environment.machine for run in (before, after)]
     if machines[0] != machines[1]:
