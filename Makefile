@@ -29,7 +29,7 @@ define on-gpu
 @if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(1); else echo "not measured: no CUDA device"; fi
 endef
 
-.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
+.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-times test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -39,6 +39,7 @@ help:
 	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
 	@echo "make site-many     the same of 100,000 invented records, with its time and the sizes that decide it"
 	@echo "make test          lint, types, all tests"
+	@echo "make test-times    where the time of the last test run went, slowest first"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
 	@echo "make test-triton   Triton kernels compiled for sm_90 at real sizes; needs no GPU"
@@ -87,6 +88,9 @@ lint: $(STAMP)
 test: WERROR = ON
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
+
+test-times: $(STAMP)
+	@$(BIN)/python -m tests.times
 
 # Not in the process of `make test`, where Triton interprets kernels. Kernels that were compiled before come from its cache.
 test-triton: $(STAMP)

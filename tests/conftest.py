@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import times
+
 # Two test processes share two cores: more threads a process would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -17,6 +19,11 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.pop("COLUMNS", None)
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note where the time goes (`make test-times`)."""
+    config.pluginmanager.register(times.Clock(config), "times")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
