@@ -8,6 +8,7 @@ JOBS ?= 2
 # One test process more than processors: tests wait for other processes, and for time limits to pass.
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 RUN_OPTIONS ?=
+TEST_OPTIONS ?=
 MINUTES ?= 30
 FUZZ_OPTIONS ?=
 SWEEP_OPTIONS ?=
@@ -29,7 +30,7 @@ define on-gpu
 @if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(1); else echo "not measured: no CUDA device"; fi
 endef
 
-.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-times test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
+.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-long test-times check-all mutants test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -38,7 +39,9 @@ help:
 	@echo "make bench-gpu     the suite gpu, which needs a CUDA device"
 	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
 	@echo "make site-many     the same of 100,000 invented records, with its time and the sizes that decide it"
-	@echo "make test          lint, types, all tests"
+	@echo "make test          lint, types, all subjects in their short form"
+	@echo "make check-all     all there is: every test, the kernels with other compilers and for Arm, Triton ahead of time"
+	@echo "make mutants       which of the planted faults the tests see"
 	@echo "make test-times    where the time of the last test run went, slowest first"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
@@ -87,7 +90,18 @@ lint: $(STAMP)
 # tests/kernels takes objects of the extension that were compiled with warnings as errors, and compiles the others again.
 test: WERROR = ON
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder $(TEST_OPTIONS)
+
+# The tests that are marked as long, too.
+test-long: TEST_OPTIONS = -m ""
+test-long: test
+
+check-all: WERROR = ON
+check-all: $(STAMP)
+	$(BIN)/python -m tests.stages --all --long
+
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants --jobs $(JOBS)
 
 test-times: $(STAMP)
 	@$(BIN)/python -m tests.times

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import sources
+
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = {
     "dtypes",
@@ -70,11 +72,6 @@ class Import(NamedTuple):
         return f"{self.importer}:{self.line} imports {self.imported}"
 
 
-def _module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def _is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
@@ -97,7 +94,7 @@ def _imports(node: ast.AST, importer: str, modules: set[str], *, inside: bool = 
 
 
 def _read(package: str) -> list[Import]:
-    paths = {_module_name(p): p for p in sorted((ROOT / package).rglob("*.py"))}
+    paths = sources.list_modules(ROOT, package)
     modules = {*paths, "engine._native"}
     return [i for name, path in paths.items() for i in _imports(ast.parse(path.read_text()), name, modules)]
 
@@ -135,18 +132,8 @@ def test_names_of_switches_are_checked_without_importing_who_declares_them():
 
 
 def _edges(paths: dict[str, Path]) -> dict[str, set[str]]:
-    """Module -> those of `paths` that it imports anywhere, under `TYPE_CHECKING` and inside of functions too."""
-    edges: dict[str, set[str]] = {}
-    for name, path in paths.items():
-        found = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                wholes = [f"{node.module}.{alias.name}" for alias in node.names]
-                found |= {whole if whole in paths else str(node.module) for whole in wholes}
-        edges[name] = (found & set(paths)) - {name}
-    return edges
+    """Module -> the others of `paths` that it imports."""
+    return {name: sources.read_imports(path, paths) - {name} for name, path in paths.items()}
 
 
 def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
@@ -159,7 +146,7 @@ def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 @pytest.mark.parametrize("package", ["engine", "suites"])
 def test_modules_import_each_other_in_no_circle(package):
-    paths = {_module_name(p): p for p in sorted((ROOT / package).rglob("*.py"))}
+    paths = sources.list_modules(ROOT, package)
     assert not _circles(_edges(paths))
 
 
@@ -169,7 +156,7 @@ def test_a_circle_is_found():
 
 
 def test_every_stage_of_the_table_exists():
-    importers = {_module_name(p) for p in (ROOT / "engine").rglob("*.py")}
+    importers = sources.list_modules(ROOT, "engine").keys()
     assert {f"engine.{stage}" for stage in STAGES} <= importers
 
 
@@ -262,7 +249,7 @@ def _is_private(name: str) -> bool:
 
 @pytest.mark.parametrize("package", ["engine", "suites"])
 def test_private_names_of_torch_are_used_in_few_modules(package):
-    paths = {_module_name(p): p for p in sorted((ROOT / package).rglob("*.py"))}
+    paths = sources.list_modules(ROOT, package)
     found = {name: list(_private_names(ast.parse(path.read_text()))) for name, path in paths.items()}
     assert any(lines for name, lines in found.items() if name in PRIVATE_OF_TORCH)
     assert {name: lines for name, lines in found.items() if lines and name not in PRIVATE_OF_TORCH} == {}
