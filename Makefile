@@ -11,6 +11,8 @@ RUN_OPTIONS ?=
 TEST_OPTIONS ?=
 MINUTES ?= 30
 FUZZ_OPTIONS ?=
+# Of the kernel tests' cases, one in so many is checked.
+SHARE ?= 1
 SWEEP_OPTIONS ?=
 # Whether a warning of the C compiler fails the build of the extension.
 WERROR ?= OFF
@@ -108,7 +110,7 @@ test-times: $(STAMP)
 
 # Not in the process of `make test`, where Triton interprets kernels. Kernels that were compiled before come from its cache.
 test-triton: $(STAMP)
-	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py tests/targets/on_triton/compiled_configurations.py
+	TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/compiled.py tests/targets/on_triton/compiled_configurations.py $(TEST_OPTIONS)
 
 test-gpu: $(STAMP)
 	$(call on-gpu,TRITON_INTERPRET=0 $(BIN)/python -m pytest -n $(JOBS) tests/targets/on_triton/kernels_on_gpu.py tests/targets/on_triton/on_gpu.py)
@@ -140,11 +142,11 @@ kernels-%: $(STAMP)
 
 # Without the fork test: qemu-user itself fails, now and then, when a process with threads forks.
 kernels-arm64: $(STAMP)
-	$(call run-kernels,kernels-arm64,-DCMAKE_TOOLCHAIN_FILE=csrc/cmake/aarch64.cmake,qemu-aarch64 -L /usr/aarch64-linux-gnu,no-fork)
+	$(call run-kernels,kernels-arm64,-DCMAKE_TOOLCHAIN_FILE=csrc/cmake/aarch64.cmake,qemu-aarch64 -L /usr/aarch64-linux-gnu,no-fork share=$(SHARE))
 
 # With -O1: on one core of Zen 4, -O3 took about 14 minutes to compile the checks, and -O1 takes 4.
 sanitize: $(STAMP)
-	$(call run-kernels,sanitize,-DCMAKE_C_COMPILER=$(CC) -DENGINE_SANITIZE=ON -DCMAKE_C_FLAGS_RELEASE=-O1)
+	$(call run-kernels,sanitize-$(CC),-DCMAKE_C_COMPILER=$(CC) -DENGINE_SANITIZE=ON -DCMAKE_C_FLAGS_RELEASE=-O1,,share=$(SHARE))
 
 # The extension module under the sanitizers, in a folder of its own. Of gcc, whose libraries tests/fuzz/campaign.py loads
 # before the interpreter.

@@ -18,12 +18,13 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -44,14 +45,16 @@ class Stage:
     Attributes:
         name: what `--help` and the stamp call it.
         command: a shell command in the root of the checkout.
+        long_command: the command of `--long`, if it is another one.
         modules: patterns of modules that it runs; what they import counts as well.
         files: patterns of other files that it reads; headers that files of C include count as well.
         tools: programs whose versions count.
-        is_long: whether `--long` alone runs it.
+        is_long: whether only `--long` runs it.
     """
 
     name: str
     command: str
+    long_command: str = ""
     modules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -60,17 +63,27 @@ class Stage:
 
 _C = ("CMakeLists.txt", "csrc/**/*.c", "csrc/**/*.inc", "csrc/**/*.txt", "csrc/**/*.cmake", "csrc/**/*.py")
 _KERNELS = (*_C, "tests/kernels/*.c", "tests/kernels/CMakeLists.txt")
-_BUILD = ("cmake", "ninja")
 _ON_TRITON = ("compiled", "compiled_configurations", "cases.*")
 
 STAGES = (
-    Stage("sanitize", "make sanitize CC=clang JOBS=1", files=_KERNELS, tools=(*_BUILD, "clang")),
     Stage(
-        "arm64", "make kernels-arm64 JOBS=1", files=_KERNELS, tools=(*_BUILD, "aarch64-linux-gnu-gcc", "qemu-aarch64")
+        "sanitize",
+        "make sanitize CC=gcc JOBS=1 SHARE=6",
+        "make sanitize CC=gcc JOBS=1",
+        files=_KERNELS,
+        tools=("gcc",),
+    ),
+    Stage(
+        "arm64",
+        "make kernels-arm64 JOBS=1 SHARE=6",
+        "make kernels-arm64 JOBS=1",
+        files=_KERNELS,
+        tools=("aarch64-linux-gnu-gcc", "qemu-aarch64"),
     ),
     Stage(
         "triton",
         "make test-triton JOBS=1",
+        "make test-triton JOBS=1 TEST_OPTIONS='-m \"\"'",
         modules=("engine.targets.triton.kernels.*", *(f"tests.targets.on_triton.{name}" for name in _ON_TRITON)),
         files=("tests/conftest.py", "pyproject.toml"),
     ),
@@ -81,8 +94,14 @@ STAGES = (
         files=(*_C, "suites/**/*.toml", "results/baselines.toml", "pyproject.toml"),
         tools=("gcc",),
     ),
-    Stage("kernels-clang", "make kernels CC=clang JOBS=1", files=_KERNELS, tools=(*_BUILD, "clang"), is_long=True),
-    Stage("sanitize-gcc", "make sanitize CC=gcc JOBS=1", files=_KERNELS, tools=(*_BUILD, "gcc"), is_long=True),
+    Stage(
+        "kernels",
+        ".venv/bin/python -m pytest -m '' tests/kernels/test_kernels.py",
+        modules=("tests.kernels.test_kernels",),
+        files=(*_KERNELS, "docs/add-a-kernel.md", "tests/conftest.py", "pyproject.toml"),
+        tools=("gcc",),
+    ),
+    Stage("kernels-clang", "make kernels CC=clang JOBS=1", files=_KERNELS, tools=("clang",), is_long=True),
 )
 """All but the tests, which are never skipped. The longest first: two run at a time."""
 
@@ -106,8 +125,9 @@ def describe_surroundings(stage: Stage) -> Iterator[str]:
     yield f"system {platform.platform()}"
     yield f"processor {' '.join(sorted(read_features()))}"
     for tool in stage.tools:
-        done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
-        yield f"tool {tool} {done.stdout}"
+        path = shutil.which(tool)
+        version = subprocess.check_output([path, "--version"], text=True) if path else "not installed"
+        yield f"tool {tool} {version}"
     yield from sorted(f"package {one.name} {one.version}" for one in importlib.metadata.distributions())
     for name, value in sorted(os.environ.items()):
         if any(fnmatch(name, pattern) for pattern in VARIABLES):
@@ -185,20 +205,15 @@ def run_tests(command: str) -> tuple[bool, str]:
     return one.returncode == 0, closing
 
 
-def main() -> None:
-    """Run the stages, then the tests; print the seconds of each."""
-    parser = argparse.ArgumentParser(prog="python -m tests.stages", description=__doc__, formatter_class=_Plain)
-    names = [stage.name for stage in STAGES] + ["tests"]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(names)}")
-    parser.add_argument("--all", action="store_true", help="skip no stage")
-    parser.add_argument("--long", action="store_true", help="the stages and tests of make check-all, too")
-    given = parser.parse_args()
-    if unknown := set(given.names) - set(names):
-        parser.error(f"no stage is named {', '.join(sorted(unknown))}; the stages are {', '.join(names)}")
-    chosen = [
-        stage for stage in STAGES if stage.name in given.names or (not given.names and given.long >= stage.is_long)
-    ]
-    skips = not given.all and os.environ.get("CI_ALL", "") in ("", "0")
+def list_stages(*, is_long: bool) -> list[Stage]:
+    """The stages of `.ci/run`, or of `make check-all`."""
+    if not is_long:
+        return [stage for stage in STAGES if not stage.is_long]
+    return [replace(stage, command=stage.long_command or stage.command) for stage in STAGES]
+
+
+def run_all(chosen: list[Stage], *, skips: bool) -> tuple[dict[str, float], list[str]]:
+    """Run the stages, two at a time; returns the seconds of those that ran, and the names of those that failed."""
     seconds: dict[str, float] = {}
     failed: list[str] = []
 
@@ -216,13 +231,30 @@ def main() -> None:
 
     with ThreadPoolExecutor(SLOTS) as pool:
         list(pool.map(run, chosen))
+    return seconds, failed
+
+
+def main() -> None:
+    """Run the stages, then the tests; print the seconds of each."""
+    parser = argparse.ArgumentParser(prog="python -m tests.stages", description=__doc__, formatter_class=_Plain)
+    names = [stage.name for stage in STAGES] + ["tests"]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(names)}")
+    parser.add_argument("--all", action="store_true", help="skip no stage")
+    parser.add_argument("--long", action="store_true", help="the stages and tests of make check-all, too")
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(names):
+        parser.error(f"no stage is named {', '.join(sorted(unknown))}; the stages are {', '.join(names)}")
+    chosen = list_stages(is_long=given.long)
+    if given.names:
+        chosen = [stage for stage in (chosen if given.long else STAGES) if stage.name in given.names]
+    seconds, failed = run_all(chosen, skips=not given.all and os.environ.get("CI_ALL", "") in ("", "0"))
     closing = ""
     if not failed and (not given.names or "tests" in given.names):
         begun = time.monotonic()
         passed, closing = run_tests("make test-long" if given.long else "make test")
         seconds["tests"] = time.monotonic() - begun
         failed += [] if passed else ["tests"]
-    print("\nseconds by stage, two at a time but for the tests:")
+    print("\nseconds by stage, two stages at a time, then the tests:")
     print("".join(f"{value:9.0f}  {name}\n" for name, value in sorted(seconds.items(), key=lambda item: -item[1])))
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

@@ -19,7 +19,7 @@ def copy(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stages")
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0"):
-        if name and (root / name).is_file() and not name.startswith(("results/runs/", "docs/")):
+        if name and (root / name).is_file() and not name.startswith("results/runs/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / name, folder / name)
     return folder
@@ -30,21 +30,22 @@ def read_inputs(folder):
 
 
 CHANGES = {
-    "csrc/kernels/vector/micro.h": {"sanitize", "arm64", "counts"},  # a header that kernels include
-    "csrc/kernels.inc": {"sanitize", "arm64", "counts"},
-    "tests/kernels/case.h": {"sanitize", "arm64"},
+    "csrc/kernels/vector/micro.h": {"sanitize", "arm64", "kernels", "counts"},  # a header that kernels include
+    "csrc/kernels.inc": {"sanitize", "arm64", "kernels", "counts"},
+    "tests/kernels/case.h": {"sanitize", "arm64", "kernels"},
     "engine/targets/triton/kernels/products.py": {"triton", "counts"},  # loaded by name
     "engine/targets/triton/kernels/_tiles.py": {"triton", "counts"},
-    "engine/ops/table.py": {"triton", "counts"},  # imported by modules that the kernels import
+    "engine/ops/table.py": {"kernels", "triton", "counts"},  # imported by modules that the kernels import
     "engine/passes/fuse_gelu.py": {"counts"},
     "suites/harness/judge/gate.py": {"counts"},
     "suites/counts.toml": {"counts"},
     "results/baselines.toml": {"counts"},
     "tests/targets/on_triton/cases/rope.py": {"triton"},
+    "docs/add-a-kernel.md": {"kernels"},
     "tests/harness/test_stats.py": set(),
     "README.md": set(),
     "Makefile": SHORT,
-    "pyproject.toml": {"triton", "counts"},
+    "pyproject.toml": {"kernels", "triton", "counts"},
 }
 
 

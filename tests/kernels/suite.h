@@ -11,6 +11,9 @@ struct case_visitor {
     const char *op; /* of the table's row whose provider is at work: the op of the cases that it describes */
     void (*visit)(case_visitor *v, test_case *c);
     const char *part;
+    int share;           /* the driver checks one case in so many */
+    const char *counted; /* the op of the latest cases, and how many the driver has seen */
+    int count;
 };
 
 /* Describes all cases of v->op, and hands each to visit_case. */
@@ -18,7 +21,7 @@ typedef void case_provider(case_visitor *v);
 void visit_case(case_visitor *v, test_case *c); /* and frees it */
 void walk_cases(case_visitor *v);
 
-void check_cases(const char *part);
+void check_cases(const char *part, int share);
 void list_cases(const char *part);
 void check_coverage(void);
 void bench(const char *isa, const char *part);

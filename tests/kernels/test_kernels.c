@@ -1,5 +1,5 @@
-/* The kernels of the registry: `test_kernels [no-fork]` compares them with the reference kernels at every case of the list
- * and runs the tests that are more than that. Other programs on the list of cases: cases.c. */
+/* The kernels of the registry: `test_kernels [no-fork] [share=N]` compares them with the reference kernels at every case of
+ * the list, or at one in N, and runs the tests that are more than that. Other programs on the list of cases: cases.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void plain_sgemm(int order, int transpose_a, int transpose_b, int M, int 
         }
 }
 
-static void run_tests(int with_fork) {
+static void run_tests(int with_fork, int share) {
     test_pool(with_fork);
     test_threads();
     test_isas();
@@ -28,7 +28,7 @@ static void run_tests(int with_fork) {
     test_bits_of_rows();
     test_accuracy();
     test_limits();
-    check_cases("");
+    check_cases("", share);
     check_coverage();
 }
 
@@ -46,10 +46,17 @@ int main(int arguments, char **argument) {
     void *pointer;
     memcpy(&pointer, &sgemm, sizeof pointer);
     eb_set_sgemm(pointer);
-    if (strcmp(program, "check") == 0)
-        check_cases(first);
-    else
-        run_tests(strcmp(program, "no-fork") != 0); /* qemu-user itself fails when a process with threads forks */
+    if (strcmp(program, "check") == 0) {
+        check_cases(first, 1);
+    } else {
+        int with_fork = 1, share = 1; /* qemu-user itself fails when a process with threads forks */
+        for (int i = 1; i < arguments; i++)
+            if (strcmp(argument[i], "no-fork") == 0)
+                with_fork = 0;
+            else if (sscanf(argument[i], "share=%d", &share) != 1 || share < 1)
+                return fprintf(stderr, "%s: expected no-fork or share=N\n", argument[i]), 2;
+        run_tests(with_fork, share);
+    }
     printf("%ld cases, %ld runs of kernels, %ld failures\n", total.cases, total.runs, total.failures);
     return total.failures != 0;
 }
