@@ -186,7 +186,10 @@ def main() -> None:
     native = [mutant for mutant in live if mutant.is_native]
     chosen = [mutant for mutant in live if not given.names or mutant.name in given.names]
     begun = time.monotonic()
-    extension, program = build_native(native)
+    if any(mutant.is_native for mutant in chosen):
+        extension, program = build_native(native)
+    else:
+        extension, program = Path(importlib.util.find_spec("engine._native").origin), Path()
     trees: queue.Queue[Tree] = queue.Queue()
     for number in range(given.jobs):
         trees.put(Tree(number, extension, program))
