@@ -11,9 +11,7 @@ struct case_visitor {
     const char *op; /* of the table's row whose provider is at work: the op of the cases that it describes */
     void (*visit)(case_visitor *v, test_case *c);
     const char *part;
-    int share;           /* the driver checks one case in so many */
-    const char *counted; /* the op of the latest cases, and how many the driver has seen */
-    int count;
+    int share; /* the driver checks one case in so many */
 };
 
 /* Describes all cases of v->op, and hands each to visit_case. */
