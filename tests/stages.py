@@ -61,7 +61,8 @@ class Stage:
     is_long: bool = False
 
 
-_C = ("CMakeLists.txt", "csrc/**/*.c", "csrc/**/*.inc", "csrc/**/*.txt", "csrc/**/*.cmake", "csrc/**/*.py")
+# The build includes some headers by an option of the compiler, so all of csrc count.
+_C = ("CMakeLists.txt", "csrc/**/*.[ch]", "csrc/**/*.inc", "csrc/**/*.txt", "csrc/**/*.cmake", "csrc/**/*.py")
 _KERNELS = (*_C, "tests/kernels/*.c", "tests/kernels/CMakeLists.txt")
 _ON_TRITON = ("compiled", "compiled_configurations", "cases.*")
 
