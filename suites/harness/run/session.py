@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from engine.processors import allowed_processors, count_processors
 from suites import backends, paths
@@ -32,6 +32,8 @@ EXPORTS = "exports_"
 PROGRAMS = "programs_"
 """The same of what they compiled; one folder a label."""
 _WORKER = "suites.harness.run.worker"
+WORKER_COMMAND = [sys.executable, "-P", "-m", _WORKER]
+"""What starts a worker of this version of the engine; its config follows."""
 _FOLDER, _LOCK = "enginebench-", "lock"
 
 
@@ -83,15 +85,8 @@ class Worker:
             "write": answer_write,
         }
         with self._stderr.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                _command(version, json.dumps(config)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                pass_fds=(command_read, answer_write),
-                env=_environment(version, case.threads, cache),
-                start_new_session=True,  # Ctrl-C reaches the parent alone; a kill reaches the worker's own children
-            )
+            command, environment = _command(version, json.dumps(config)), _environment(version, case.threads, cache)
+            self._process = start_process(command, environment, (command_read, answer_write), stderr)
         os.close(command_read)
         os.close(answer_write)
 
@@ -179,11 +174,26 @@ class Worker:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
+def start_process(
+    command: Sequence[str], environment: Mapping[str, str], pipes: tuple[int, int], stderr: BinaryIO
+) -> subprocess.Popen[bytes]:
+    """Start a worker that inherits `pipes`; its standard error goes to `stderr`."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=pipes,
+        env=environment,
+        start_new_session=True,  # Ctrl-C reaches the parent alone; a kill reaches the worker's own children
+    )
+
+
 def _command(version: versions.Version | None, config: str) -> list[str]:
     """How a worker is started: another version of the engine needs the interpreter of its own environment."""
     if version is not None:
         return versions.command(version.interpreter, _WORKER, config)
-    return [sys.executable, "-P", "-m", _WORKER, config]
+    return [*WORKER_COMMAND, config]
 
 
 def _environment(version: versions.Version | None, threads: int, cache: Path) -> dict[str, str]:
