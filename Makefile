@@ -32,7 +32,7 @@ define on-gpu
 @if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(1); else echo "not measured: no CUDA device"; fi
 endef
 
-.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-long test-times check-all mutants test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
+.PHONY: help venv bench bench-full bench-models bench-gpu site site-many test test-long test-times check-all mutants messages test-triton test-gpu lint format sdist kernels kernels-arm64 sanitize sanitize-python fuzz sweep clean distclean
 
 help:
 	@echo "make bench         run the default suite (SUITE=$(SUITE)) and print its table; saved under results/"
@@ -41,9 +41,10 @@ help:
 	@echo "make bench-gpu     the suite gpu, which needs a CUDA device"
 	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
 	@echo "make site-many     the same of 100,000 invented records, with its time and the sizes that decide it"
-	@echo "make test          lint, types, all subjects in their short form"
+	@echo "make test          lint, types, all subjects in their short form (but pages of the site in a browser)"
 	@echo "make check-all     all there is: every test, the kernels with other compilers and for Arm, Triton ahead of time"
 	@echo "make mutants       which of the planted faults the tests see"
+	@echo "make messages      write the texts of errors and warnings that tests see to tests/messages.json"
 	@echo "make test-times    where the time of the last test run went, slowest first"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
@@ -92,7 +93,7 @@ lint: $(STAMP)
 # tests/kernels takes objects of the extension that were compiled with warnings as errors, and compiles the others again.
 test: WERROR = ON
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder $(TEST_OPTIONS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder -m "not long and not browser" $(TEST_OPTIONS)
 
 # The tests that are marked as long, too.
 test-long: TEST_OPTIONS = -m ""
@@ -104,6 +105,11 @@ check-all: $(STAMP)
 
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants --jobs $(JOBS)
+
+# Of all tests, or of those that TEST_OPTIONS chooses.
+messages: $(STAMP)
+	$(if $(TEST_OPTIONS),,rm -f tests/messages.json)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_JOBS) --dist loadfile -m "" --renew-messages $(TEST_OPTIONS)
 
 test-times: $(STAMP)
 	@$(BIN)/python -m tests.times

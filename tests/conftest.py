@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
-from tests import times
+from suites.harness.run import session
+from tests import forked, messages, times
 
 # Two test processes share two cores: more threads a process would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,15 +23,40 @@ os.environ.pop("COLUMNS", None)
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# The same examples at each run, however long one takes.
+hypothesis.settings.register_profile("tests", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("tests")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare what `make messages` gives."""
+    parser.addoption("--renew-messages", action="store_true", help="write the texts of errors that tests see to a file")
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note where the time goes (`make test-times`)."""
+    """Note where the time goes (`make test-times`), and the texts of errors (`make messages`)."""
     config.pluginmanager.register(times.Clock(config), "times")
+    config.pluginmanager.register(messages.Plugin(config), "messages")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The kernel tests first: their file is the longest, and begun last it would leave the other process idle."""
     items.sort(key=lambda item: ROOT / "tests" / "kernels" not in item.path.parents)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers() -> Iterator[None]:
+    """Fork the workers of the harness."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "start_process", forked.start)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _real_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start them as users do, where the test is about that."""
+    if request.node.get_closest_marker("real_workers"):
+        monkeypatch.setattr(session, "start_process", forked.start_own)
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,13 @@ def name_module(root: Path, path: Path) -> str:
 
 def read_imports(path: Path, paths: Mapping[str, Path]) -> set[str]:
     """Those of PATHS that a module imports anywhere, under `TYPE_CHECKING` and inside of functions too."""
+    return find_imports(ast.parse(path.read_text()), paths)
+
+
+def find_imports(tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
+    """The same of a module that is parsed already."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -6,7 +6,7 @@ A stage that has passed leaves a stamp in the user's cache: a digest of its inpu
 the files that it reads (modules and headers are followed through imports and includes), this file and the Makefile, the
 versions of its tools and of all packages, the features of the processor, and the environment variables that it reads. A
 stage with the same digest is skipped; a stamp that cannot be read is none. `--all`, or CI_ALL=1 in the environment,
-skips none; `--long` adds the stages and the tests of `make check-all`.
+skips none; `--long` runs the stages and the tests of `make check-all`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ class Stage:
         modules: patterns of modules that it runs; what they import counts as well.
         files: patterns of other files that it reads; headers that files of C include count as well.
         tools: programs whose versions count.
-        is_long: whether only `--long` runs it.
+        only: "long" if only `--long` runs it; "short" if the tests of `--long` contain it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Stage:
     modules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    is_long: bool = False
+    only: str = ""
 
 
 # The build includes some headers by an option of the compiler, so all of csrc count.
@@ -89,6 +89,14 @@ STAGES = (
         files=("tests/conftest.py", "pyproject.toml"),
     ),
     Stage(
+        "site",
+        ".venv/bin/python -m pytest -m 'browser and not long' tests/site",
+        modules=("suites.site.*", "tests.site.*"),
+        files=("suites/site/**/*.*", "tests/site/*.js", "results/**/*.*", "tests/conftest.py", "pyproject.toml"),
+        tools=("chromium",),
+        only="short",
+    ),
+    Stage(
         "counts",
         ".venv/bin/enginebench compare --gate",
         modules=("engine.*", "suites.*"),
@@ -101,8 +109,9 @@ STAGES = (
         modules=("tests.kernels.test_kernels",),
         files=(*_KERNELS, "docs/add-a-kernel.md", "tests/conftest.py", "pyproject.toml"),
         tools=("gcc",),
+        only="short",
     ),
-    Stage("kernels-clang", "make kernels CC=clang JOBS=1", files=_KERNELS, tools=("clang",), is_long=True),
+    Stage("kernels-clang", "make kernels CC=clang JOBS=1", files=_KERNELS, tools=("clang",), only="long"),
 )
 """All but the tests, which are never skipped. The longest first: two run at a time."""
 
@@ -206,11 +215,11 @@ def run_tests(command: str) -> tuple[bool, str]:
     return one.returncode == 0, closing
 
 
-def list_stages(*, is_long: bool) -> list[Stage]:
-    """The stages of `.ci/run`, or of `make check-all`."""
-    if not is_long:
-        return [stage for stage in STAGES if not stage.is_long]
-    return [replace(stage, command=stage.long_command or stage.command) for stage in STAGES]
+def list_stages(names: Collection[str] = (), *, is_long: bool) -> list[Stage]:
+    """The stages with these names, or those of `.ci/run`, or of `make check-all`; with their commands there."""
+    left_out = "short" if is_long else "long"
+    chosen = [stage for stage in STAGES if (stage.name in names if names else stage.only != left_out)]
+    return [replace(stage, command=stage.long_command or stage.command) for stage in chosen] if is_long else chosen
 
 
 def run_all(chosen: list[Stage], *, skips: bool) -> tuple[dict[str, float], list[str]]:
@@ -241,13 +250,11 @@ def main() -> None:
     names = [stage.name for stage in STAGES] + ["tests"]
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(names)}")
     parser.add_argument("--all", action="store_true", help="skip no stage")
-    parser.add_argument("--long", action="store_true", help="the stages and tests of make check-all, too")
+    parser.add_argument("--long", action="store_true", help="the stages and tests of make check-all")
     given = parser.parse_args()
     if unknown := set(given.names) - set(names):
         parser.error(f"no stage is named {', '.join(sorted(unknown))}; the stages are {', '.join(names)}")
-    chosen = list_stages(is_long=given.long)
-    if given.names:
-        chosen = [stage for stage in (chosen if given.long else STAGES) if stage.name in given.names]
+    chosen = list_stages(given.names, is_long=given.long)
     seconds, failed = run_all(chosen, skips=not given.all and os.environ.get("CI_ALL", "") in ("", "0"))
     closing = ""
     if not failed and (not given.names or "tests" in given.names):

@@ -10,6 +10,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,13 +94,44 @@ def _imports(node: ast.AST, importer: str, modules: set[str], *, inside: bool = 
             yield from _imports(child, importer, modules, inside=inside or is_function)
 
 
-def _read(package: str) -> list[Import]:
+class Source(NamedTuple):
+    """What the tests ask of a module.
+
+    Attributes:
+        imports: what it imports when it is run.
+        others: modules of the same package that it imports anywhere.
+        taken: module and name of each `from module import name`.
+        private: line and name of each private name of torch.
+    """
+
+    imports: list[Import]
+    others: set[str]
+    taken: set[tuple[str, str]]
+    private: list[tuple[int, str]]
+
+
+@cache
+def _read(package: str) -> dict[str, Source]:
+    """The modules of a package by name; each file is parsed once for all tests."""
     paths = sources.list_modules(ROOT, package)
     modules = {*paths, "engine._native"}
-    return [i for name, path in paths.items() for i in _imports(ast.parse(path.read_text()), name, modules)]
+    found = {}
+    for name, path in paths.items():
+        tree = ast.parse(path.read_text())
+        taken = {
+            (str(node.module), alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        imports, private = list(_imports(tree, name, modules)), list(_private_names(tree))
+        found[name] = Source(imports, sources.find_imports(tree, paths) - {name}, taken, private)
+    return found
 
 
-ENGINE = _read("engine")
+@cache
+def _imports_of(package: str) -> list[Import]:
+    return [one for source in _read(package).values() for one in source.imports]
 
 
 def _within(name: str, prefixes: set[str] | tuple[str, ...]) -> bool:
@@ -107,12 +139,12 @@ def _within(name: str, prefixes: set[str] | tuple[str, ...]) -> bool:
 
 
 def _of(stage: str) -> list[Import]:
-    return [i for i in ENGINE if _within(i.importer, (f"engine.{stage}",))]
+    return [i for i in _imports_of("engine") if _within(i.importer, (f"engine.{stage}",))]
 
 
 def test_there_is_something_to_read():
-    assert {"engine.ops", "engine.ops.table", "engine.graph"} <= {i.importer for i in ENGINE}
-    assert Import("engine.ops.table", "engine.dtypes", False, 0)[:3] in {i[:3] for i in ENGINE}
+    assert {"engine.ops", "engine.ops.table", "engine.graph"} <= {i.importer for i in _imports_of("engine")}
+    assert Import("engine.ops.table", "engine.dtypes", False, 0)[:3] in {i[:3] for i in _imports_of("engine")}
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES))
@@ -131,11 +163,6 @@ def test_names_of_switches_are_checked_without_importing_who_declares_them():
     assert found <= {*leaves, "engine"}
 
 
-def _edges(paths: dict[str, Path]) -> dict[str, set[str]]:
-    """Module -> the others of `paths` that it imports."""
-    return {name: sources.read_imports(path, paths) - {name} for name, path in paths.items()}
-
-
 def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
     """What is left when modules that import nothing that is left are taken away again and again."""
     left = {name: set(targets) for name, targets in edges.items()}
@@ -146,8 +173,7 @@ def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 @pytest.mark.parametrize("package", ["engine", "suites"])
 def test_modules_import_each_other_in_no_circle(package):
-    paths = sources.list_modules(ROOT, package)
-    assert not _circles(_edges(paths))
+    assert not _circles({name: source.others for name, source in _read(package).items()})
 
 
 def test_a_circle_is_found():
@@ -156,8 +182,7 @@ def test_a_circle_is_found():
 
 
 def test_every_stage_of_the_table_exists():
-    importers = sources.list_modules(ROOT, "engine").keys()
-    assert {f"engine.{stage}" for stage in STAGES} <= importers
+    assert {f"engine.{stage}" for stage in STAGES} <= _read("engine").keys()
 
 
 MAY = ("engine.ops", "engine.dtypes", "engine.encodings", "engine.sizes")
@@ -174,18 +199,24 @@ def test_ops_import_element_types_encodings_and_sizes_alone():
 
 
 def test_the_engine_never_imports_the_suites():
-    assert not [str(i) for i in ENGINE if _within(i.imported, ("suites",))]
+    assert not [str(i) for i in _imports_of("engine") if _within(i.imported, ("suites",))]
+
+
+def test_the_engine_never_imports_a_package_that_quantises():
+    assert not [str(i) for i in _imports_of("engine") if _within(i.imported, ("torchao", "torch.ao"))]
 
 
 @pytest.mark.parametrize("package", ["engine", "suites"])
 def test_nobody_imports_a_target_but_the_table_of_targets(package):
     of_a_target = (*(f"engine.targets.{name}" for name in (*TARGET_FOLDERS, "interpreter")), "engine._native")
-    found = [i for i in _read(package) if _within(i.imported, of_a_target) and not _within(i.importer, of_a_target)]
+    found = [
+        i for i in _imports_of(package) if _within(i.imported, of_a_target) and not _within(i.importer, of_a_target)
+    ]
     assert {i.importer for i in found} <= {"engine.targets"}
 
 
 def test_only_the_cpu_target_imports_the_c_library():
-    assert {i.importer for i in ENGINE if _within(i.imported, ("engine._native",))} == {
+    assert {i.importer for i in _imports_of("engine") if _within(i.imported, ("engine._native",))} == {
         "engine.targets.cpu.executable",
         "engine.targets.cpu.native",
     }
@@ -197,27 +228,29 @@ def test_targets_import_neither_exporter_nor_torch():
 
 
 def test_triton_is_imported_only_in_its_target_and_only_when_it_is_needed():
-    for one in (i for i in ENGINE if _within(i.imported, ("triton",))):
+    for one in (i for i in _imports_of("engine") if _within(i.imported, ("triton",))):
         assert _within(one.importer, TRITON_AT_TOP), str(one)
-    for one in (i for i in ENGINE if _within(i.imported, TRITON_AT_TOP)):
+    for one in (i for i in _imports_of("engine") if _within(i.imported, TRITON_AT_TOP)):
         assert one.inside or _within(one.importer, TRITON_AT_TOP), str(one)
 
 
 def test_nothing_in_the_flow_imports_what_stands_above_it():
     above = tuple(f"engine.{name}" for name in ABOVE)
     stages = tuple(f"engine.{name}" for name in STAGES)
-    assert not [str(i) for i in ENGINE if _within(i.importer, stages) and _within(i.imported, above)]
+    assert not [str(i) for i in _imports_of("engine") if _within(i.importer, stages) and _within(i.imported, above)]
 
 
 def test_torch_is_imported_only_where_torch_is_the_subject():
-    of_torch = [i for i in ENGINE if _within(i.imported, ("torch",)) and not _within(i.importer, TORCH_AT_TOP)]
+    of_torch = [
+        i for i in _imports_of("engine") if _within(i.imported, ("torch",)) and not _within(i.importer, TORCH_AT_TOP)
+    ]
     assert not [str(i) for i in of_torch if not (i.inside and _within(i.importer, TORCH_INSIDE))]
 
 
 def test_modules_that_import_torch_at_the_top_are_imported_inside_of_functions_only():
     wrong = [
         str(i)
-        for i in ENGINE
+        for i in _imports_of("engine")
         if _within(i.imported, TORCH_AT_TOP) and not _within(i.importer, TORCH_AT_TOP) and not i.inside
     ]
     assert not wrong
@@ -249,8 +282,7 @@ def _is_private(name: str) -> bool:
 
 @pytest.mark.parametrize("package", ["engine", "suites"])
 def test_private_names_of_torch_are_used_in_few_modules(package):
-    paths = sources.list_modules(ROOT, package)
-    found = {name: list(_private_names(ast.parse(path.read_text()))) for name, path in paths.items()}
+    found = {name: source.private for name, source in _read(package).items()}
     assert any(lines for name, lines in found.items() if name in PRIVATE_OF_TORCH)
     assert {name: lines for name, lines in found.items() if lines and name not in PRIVATE_OF_TORCH} == {}
 
@@ -264,9 +296,8 @@ def test_every_function_and_name_of_these_modules_is_used(module):
         n for n in tree.body if isinstance(n, ast.ImportFrom) and any(map(_is_private, str(n.module).split(".")))
     ]
     offered |= {alias.name for n in private for alias in n.names}
-    files = [*(ROOT / "engine").rglob("*.py"), *(ROOT / "suites").rglob("*.py")]
-    imports = [n for path in files for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
-    assert offered == {alias.name for n in imports if n.module == module for alias in n.names}
+    taken = [pair for package in ("engine", "suites") for source in _read(package).values() for pair in source.taken]
+    assert offered == {name for imported, name in taken if imported == module}
 
 
 def _python(code: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests import stages
 
-SHORT = {stage.name for stage in stages.STAGES if not stage.is_long}
+SHORT = {stage.name for stage in stages.list_stages(is_long=False)}
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +36,20 @@ CHANGES = {
     "tests/kernels/case.h": {"sanitize", "arm64", "kernels"},
     "engine/targets/triton/kernels/products.py": {"triton", "counts"},  # loaded by name
     "engine/targets/triton/kernels/_tiles.py": {"triton", "counts"},
-    "engine/ops/table.py": {"kernels", "triton", "counts"},  # imported by modules that the kernels import
+    "engine/ops/table.py": {"kernels", "triton", "counts", "site"},  # imported by modules that the kernels import
     "engine/passes/fuse_gelu.py": {"counts"},
-    "suites/harness/judge/gate.py": {"counts"},
+    "suites/harness/judge/gate.py": {"counts", "site"},
+    "suites/site/pages/models.py": {"counts", "site"},
+    "suites/site/assets/site.css": {"site"},
+    "tests/site/test_reading.py": {"site"},
     "suites/counts.toml": {"counts"},
-    "results/baselines.toml": {"counts"},
+    "results/baselines.toml": {"counts", "site"},
     "tests/targets/on_triton/cases/rope.py": {"triton"},
     "docs/add-a-kernel.md": {"kernels"},
     "tests/harness/test_stats.py": set(),
     "README.md": set(),
     "Makefile": SHORT,
-    "pyproject.toml": {"kernels", "triton", "counts"},
+    "pyproject.toml": {"kernels", "triton", "counts", "site"},
 }
 
 

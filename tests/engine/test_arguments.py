@@ -8,6 +8,7 @@ from torch import nn
 
 import engine
 from engine.program import container
+from tests import messages
 from tests.files import saved_with
 
 X = torch.linspace(-2, 2, 24).reshape(3, 8)
@@ -44,13 +45,8 @@ def test_arguments_are_bound_by_position_or_by_name_as_python_does(config, tmp_p
             ((), {"x": x, "factor": 2, "pair": (one, other)}),
         ):
             torch.testing.assert_close(each(*args, **kwargs, shift=shift), expected, rtol=1e-5, atol=1e-5)
-        with pytest.raises(engine.ShapeError) as e:
+        with messages.raises(engine.ShapeError):
             each((one, other), 2, pair=x, shift=shift)
-        assert str(e.value) == (
-            "wrong arguments: missing x; given twice, by position and by name: pair; the program takes "
-            "pair: (float32[3, 8], float32[3, 8]), factor = 2, x: float32[3, 8], by position or by name; "
-            "shift: float32[3, 8], by name only"
-        )
 
 
 def test_a_program_of_varying_sizes_is_called_by_name():
@@ -71,13 +67,10 @@ def test_a_file_without_names_of_parameters_has_those_of_its_tensors(tmp_path):
 @pytest.mark.parametrize("names", [["input", "other"], [3], "input"])
 def test_a_file_with_names_that_do_not_fit_is_refused(names, tmp_path):
     saved_with(engine.compile(MLP, (X,)), tmp_path / "p.engine", lambda header: header.update(parameters=names))
-    with pytest.raises(engine.ProgramError, match="the file is damaged"):
+    with messages.raises(engine.ProgramError):
         engine.load(tmp_path / "p.engine")
 
 
 def test_too_little_memory_is_not_called_damage_of_the_file():
-    with (
-        pytest.raises(engine.ProgramError, match=r"p\.engine: reading it asks for more memory .*too little"),
-        container.convert_errors("p.engine"),
-    ):
+    with messages.raises(engine.ProgramError), container.convert_errors("p.engine"):
         raise MemoryError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import math
 import subprocess
@@ -21,6 +22,7 @@ import torch.nn.functional as F  # noqa: N812  # its customary name
 from torch import nn
 
 import engine
+from tests import messages
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}  # a few float32 roundings of sums over at most 64 terms
 
@@ -42,12 +44,12 @@ def mlp(seed: int = 0) -> nn.Module:
 X = torch.linspace(-2, 2, 24).reshape(3, 8)
 
 
-def check(function, *inputs: torch.Tensor, **config) -> engine.Program:
+def check(function, *inputs: torch.Tensor, exported=None, **config) -> engine.Program:
     """Compile a function, call it twice, compare both with eager and see that the inputs are as they were."""
     model = function if isinstance(function, nn.Module) else module(function)
     copies = [i.clone() for i in inputs]
     expected = model(*[i.clone() for i in inputs])
-    program = engine.compile(model, inputs, engine.Config(**config))
+    program = engine.compile(model if exported is None else exported, inputs, engine.Config(**config))
     for _ in range(2):
         torch.testing.assert_close(program(*inputs), expected, equal_nan=True, **TOLERANCE)
     for before, given in zip(copies, inputs, strict=True):
@@ -95,6 +97,12 @@ def nested(x):
     return {"a": [x + 1, (x * 2, None)], "b": 3, "c": x.sum()}
 
 
+@functools.cache
+def export(function) -> torch.export.ExportedProgram:
+    """A function of `X`, exported for all configurations."""
+    return torch.export.export(module(function), (X,), strict=False)
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize(
     "function",
@@ -111,7 +119,7 @@ def nested(x):
     ids=lambda f: f.__name__,
 )
 def test_outputs_are_right_under_the_arena(function, config):
-    check(function, X, **config)
+    check(function, X, exported=export(function), **config)
 
 
 def test_a_value_returned_twice_is_two_tensors():
@@ -141,9 +149,9 @@ def test_sizes_of_zero_and_one(shape):
 
 
 def test_more_axes_than_kernels_can_hold_are_refused_with_their_line():
-    with pytest.raises(engine.UnsupportedOp, match=r"rank 8 at most.*test_calls\.py:\d+"):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(module(lambda x: x.reshape(1, 1, 1, 1, 1, 1, 1, 3, 8) + 1), (X,))
-    with pytest.raises(engine.UnsupportedOp, match=r"input .*rank 9"):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(module(lambda x: x + 1), (torch.zeros([1] * 9),))
 
 
@@ -232,30 +240,28 @@ def test_two_steps_that_differ_in_the_sign_of_a_zero_keep_their_own():
 
 
 BAD = {
-    "shape": ((torch.zeros(4, 8),), {}, "expected float32[3, 8] on cpu, got float32[4, 8]"),
-    "rank": ((torch.zeros(8),), {}, "got float32[8]"),
-    "dtype": ((X.double(),), {}, "got float64[3, 8]"),
-    "device": ((X.to("meta"),), {}, "on meta"),
-    "sparse": ((X.to_sparse(),), {}, "sparse"),
-    "list": ((X.tolist(),), {}, "list, which is neither"),
-    "numpy dtype": ((X.double().numpy(),), {}, "got float64[3, 8]"),
-    "numpy shape": ((X.numpy()[:2],), {}, "got float32[2, 8]"),
-    "too many": ((X, X), {}, "got 2 by position, at most 1 are allowed; the program takes input: float32[3, 8]"),
-    "none": ((), {}, "missing input; the program takes input: float32[3, 8], by position or by name"),
-    "unknown name": ((X,), {"mask": X}, "unknown mask; the program"),
-    "misspelled name": ((), {"inptu": X}, "missing input; unknown inptu (did you mean 'input'?); the program"),
-    "twice": ((X,), {"input": X}, "given twice, by position and by name: input; the program"),
-    "nothing": ((None,), {}, "NoneType"),
+    "shape": ((torch.zeros(4, 8),), {}),
+    "rank": ((torch.zeros(8),), {}),
+    "dtype": ((X.double(),), {}),
+    "device": ((X.to("meta"),), {}),
+    "sparse": ((X.to_sparse(),), {}),
+    "list": ((X.tolist(),), {}),
+    "numpy dtype": ((X.double().numpy(),), {}),
+    "numpy shape": ((X.numpy()[:2],), {}),
+    "too many": ((X, X), {}),
+    "none": ((), {}),
+    "unknown name": ((X,), {"mask": X}),
+    "misspelled name": ((), {"inptu": X}),
+    "twice": ((X,), {"input": X}),
+    "nothing": ((None,), {}),
 }
 
 
-@pytest.mark.parametrize(("args", "kwargs", "message"), BAD.values(), ids=BAD.keys())
-def test_wrong_inputs_are_named(args, kwargs, message):
+@pytest.mark.parametrize(("args", "kwargs"), BAD.values(), ids=BAD.keys())
+def test_wrong_inputs_are_named(args, kwargs):
     program = engine.compile(mlp(), (X,))
-    with pytest.raises(engine.ShapeError) as e:
+    with messages.raises(engine.ShapeError):
         program(*args, **kwargs)
-    assert message in str(e.value)
-    assert "\n" not in str(e.value)
 
 
 def test_keyword_inputs_come_in_any_order_and_wrong_ones_are_named():
@@ -263,7 +269,7 @@ def test_keyword_inputs_come_in_any_order_and_wrong_ones_are_named():
     scale, shift = torch.full((8,), 2.0), torch.ones(8)
     program = engine.compile(model, ((X,), {"scale": scale, "shift": shift}))
     torch.testing.assert_close(program(X, shift=shift, scale=scale), X * 2 + 1)
-    with pytest.raises(engine.ShapeError, match="scale"):
+    with messages.raises(engine.ShapeError):
         program(X, scale=scale)
 
 
@@ -271,7 +277,7 @@ def test_constants_among_the_arguments_must_stay_what_they_were():
     model = module(lambda x, factor, mask: x * factor if mask is None else x)
     program = engine.compile(model, (X, 3, None))
     torch.testing.assert_close(program(X, 3, None), X * 3)
-    with pytest.raises(engine.ShapeError, match="constant 3"):
+    with messages.raises(engine.ShapeError):
         program(X, 4, None)
 
 
@@ -280,7 +286,7 @@ def test_an_index_out_of_range_is_an_error_with_its_line():
     for config in ({}, {"target": "interpreter"}):
         program = engine.compile(nn.Embedding(5, 3).eval(), (torch.tensor([0, 4]),), engine.Config(**config))
         for bad in (5, -1):
-            with pytest.raises(engine.ExecutionError, match=r"embedding at .*\.py:\d+"):
+            with messages.raises(engine.ExecutionError):
                 program(torch.tensor([0, bad]))
         program(torch.tensor([4, 0]))
 
@@ -440,12 +446,12 @@ def test_tied_weights_are_stored_once():
 
 
 def test_a_program_is_saved_and_not_pickled():
-    with pytest.raises(TypeError, match="use save"):
+    with messages.raises(TypeError):
         copy.deepcopy(engine.compile(mlp(), (X,)))
 
 
 def test_autocast_around_compile_is_refused_by_name():
-    with torch.autocast("cpu"), pytest.raises(engine.ConfigError, match="autocast"):
+    with torch.autocast("cpu"), messages.raises(engine.ConfigError):
         engine.compile(mlp(), (X,))
 
 
@@ -467,7 +473,7 @@ def test_a_wrong_number_of_example_inputs_is_one_sentence(arguments, message):
 
 
 def test_example_inputs_without_a_tuple_are_refused():
-    with pytest.raises(engine.ConfigError, match="expected a tuple"):
+    with messages.raises(engine.ConfigError):
         engine.compile(mlp(), X)
 
 
@@ -513,7 +519,7 @@ assert not any(m.split(".")[0] == "torch" for m in sys.modules)
 """
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_saved_program_runs_where_torch_cannot_be_imported(tmp_path, threads):
     program = engine.compile(mlp(), (X,))
     program.save(tmp_path / "mlp.engine")
@@ -567,16 +573,16 @@ def test_a_loaded_program_has_the_digest_of_the_saved_one(tmp_path):
 
 def test_what_a_loaded_program_cannot_do_is_refused(tmp_path):
     engine.compile(mlp(), (X,)).save(tmp_path / "p")
-    with pytest.raises(engine.ConfigError, match="disable: fuse_epilogue is a common pass, which ran when"):
+    with messages.raises(engine.ConfigError):
         engine.load(tmp_path / "p", config=engine.Config(disable=("fuse_epilogue",)))
-    with pytest.raises(engine.ConfigError, match=r"load\(path, config="):
+    with messages.raises(engine.ConfigError):
         engine.load(tmp_path / "p", engine.Config())
 
 
 @pytest.mark.parametrize("path", [".", "no/such/folder.engine"])
 def test_a_place_that_takes_no_file_is_named(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(engine.ProgramError, match=f"^{path}: cannot be written"):
+    with messages.raises(engine.ProgramError):
         engine.compile(mlp(), (X,)).save(path)
 
 

@@ -10,34 +10,39 @@ import engine
 from engine.switches import kernel_variants
 from engine.targets.cpu import native
 from suites import models
+from tests import messages
 
 WRONG = {
-    "target": ({"target": "interpretr"}, "did you mean 'interpreter'"),
-    "pass": ({"disable": ("fuse_atention",)}, "did you mean 'fuse_attention'"),
-    "pipeline": ({"pipeline": ("fold",)}, "unknown pass 'fold'"),
-    "string": ({"disable": "fuse_gelu"}, "expected a tuple"),
-    "states": ({"states": "float8"}, "did you mean 'bfloat16'"),
-    "planner": ({"planner": "defualt"}, "did you mean 'default'"),
-    "variant op": ({"variant": {"linar": "packed"}}, "did you mean 'linear'"),
-    "variant": ({"variant": {"linear": "pakced"}}, "did you mean 'packed'"),
-    "threads": ({"threads": 0}, "from 1"),
-    "threads as a bool": ({"threads": True}, "from 1"),
-    "too many threads": ({"threads": 10**9}, "to 1024"),
-    "no passes": ({"disable": None}, "expected a tuple"),
-    "variant as text": ({"variant": "linear"}, "expected a dict"),
-    "dispatch": ({"dispatch": "node"}, "per_node"),
-    "outputs": ({"outputs": "kept"}, "recycled"),
-    "isa": ({"isa": "avx"}, "avx2"),
-    "precision": ({"precision": "int3"}, "precision"),
-    "fallback": ({"fallback": "jax"}, "fallback"),
+    "pass": {"disable": ("fuse_atention",)},
+    "pipeline": {"pipeline": ("fold",)},
+    "string": {"disable": "fuse_gelu"},
+    "states": {"states": "float8"},
+    "planner": {"planner": "defualt"},
+    "variant op": {"variant": {"linar": "packed"}},
+    "variant": {"variant": {"linear": "pakced"}},
+    "threads": {"threads": 0},
+    "threads as a bool": {"threads": True},
+    "too many threads": {"threads": 10**9},
+    "no passes": {"disable": None},
+    "variant as text": {"variant": "linear"},
+    "dispatch": {"dispatch": "node"},
+    "outputs": {"outputs": "kept"},
+    "isa": {"isa": "avx"},
+    "precision": {"precision": "int3"},
+    "fallback": {"fallback": "jax"},
 }
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG.values(), ids=WRONG.keys())
-def test_unknown_values_are_refused_with_a_hint(options, message):
-    with pytest.raises(engine.ConfigError) as e:
+@pytest.mark.parametrize("options", WRONG.values(), ids=WRONG.keys())
+def test_unknown_values_are_refused_with_a_hint(options):
+    with messages.raises(engine.ConfigError):
         engine.Config(**options)
-    assert message in str(e.value)
+
+
+def test_an_unknown_target_is_refused_with_a_hint():
+    """Other tests register targets of their own, so the list of known ones differs from run to run."""
+    with pytest.raises(engine.ConfigError, match="did you mean 'interpreter'"):
+        engine.Config(target="interpretr")
 
 
 def test_a_config_is_a_value():
@@ -84,7 +89,7 @@ def test_a_variant_of_an_op_that_the_program_has_not_changes_nothing():
 def test_a_variant_that_no_node_can_use_is_refused():
     model = nn.Module()
     model.forward = lambda a: a @ a.t()
-    with pytest.raises(engine.ConfigError, match="matmul='packed'"):
+    with messages.raises(engine.ConfigError):
         engine.compile(model.eval(), (X.double(),), engine.Config(variant={"matmul": "packed"}))
 
 
@@ -118,30 +123,25 @@ def test_a_pipeline_without_passes_is_not_the_usual_one():
     assert bare.report().nodes > usual.report().nodes
 
 
-@pytest.mark.parametrize(
-    ("config", "advice"),
-    [({"threads": 2}, "write engine.Config(threads=2)"), ("fast", "got str 'fast'"), (2, "got int 2")],
-)
+@pytest.mark.parametrize("config", [{"threads": 2}, "fast", 2])
 @pytest.mark.parametrize("function", ["compile", "compile_decoder", "load", "load_decoder"])
-def test_what_is_no_config_is_refused_with_the_right_form(function, config, advice, tmp_path):
+def test_what_is_no_config_is_refused_with_the_right_form(function, config, tmp_path):
     arguments = {"compile": (MODEL, (X,)), "compile_decoder": (MODEL,)}.get(function, (tmp_path / "p.engine",))
-    with pytest.raises(engine.ConfigError) as e:
+    with messages.raises(engine.ConfigError):
         getattr(engine, function)(*arguments, config=config)
-    assert str(e.value).startswith("config: expected an engine.Config, got ")
-    assert advice in str(e.value)
 
 
 @pytest.mark.parametrize("config", [None, engine.Config()])
 def test_a_class_in_place_of_a_model_is_refused(config):
-    with pytest.raises(engine.ConfigError, match="got the class Linear; make an object of it"):
+    with messages.raises(engine.ConfigError):
         engine.compile(nn.Linear, (X,), config)
 
 
 def test_a_config_in_the_place_of_verify_is_refused(tmp_path):
-    with pytest.raises(engine.ConfigError, match=r"load\(path, config="):
+    with messages.raises(engine.ConfigError):
         engine.load(tmp_path / "p.engine", {"threads": 2})
 
 
 def test_calibration_is_refused_by_its_name():
-    with pytest.raises(engine.ConfigError, match="calibration: measured scales of activations are not supported yet"):
+    with messages.raises(engine.ConfigError):
         engine.compile(nn.ReLU().eval(), (torch.ones(1),), calibration=[(torch.ones(1),)])

@@ -19,21 +19,36 @@ import engine
 from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError
 from engine.exporter import decoding
 from suites import models
+from suites.models import gpt2
+from suites.models.nets.cached import CachedLM
+from suites.models.nets.causal import CausalLM, draw_vectors
+from tests import messages
 from tests.files import saved_with
 
 LONGEST = 48
-FAMILIES = ["gpt2-tiny", "qwen3-tiny"]
+FAMILIES = ["one-layer", *(pytest.param(name, marks=pytest.mark.long) for name in ("gpt2-tiny", "qwen3-tiny"))]
 
 
 def network(name):
     """A tiny model of transformers, its weights such that tokens differ from step to step."""
+    if name == "one-layer":
+        return one_layer()
     model, _inputs = models.get(name).build()
     return model.network
 
 
-def cached(name, batch=1):
-    from suites.models.nets.cached import CachedLM
+def one_layer():
+    """GPT-2 with a single layer, its weights so large that every token of a text counts."""
+    torch.manual_seed(0)
+    made = CausalLM("gpt2", gpt2.TINY | {"n_layer": 1}, "sdpa").network.eval()
+    draw_vectors(made)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(8 if parameter.dim() > 1 else 1)
+    return made
 
+
+def cached(name, batch=1):
     return CachedLM(network(name), batch, LONGEST).eval()
 
 
@@ -80,11 +95,16 @@ def test_the_logits_are_those_of_the_model(decoder, reference):
         torch.testing.assert_close(decoder.decode(ids[:, place : place + 1]), expected[:, place], rtol=1e-4, atol=1e-4)
 
 
-def test_texts_of_different_lengths_do_not_disturb_each_other(family, reference):
-    decoder = engine.compile_decoder(cached(family, 3), LONGEST, 3)
+@pytest.mark.parametrize(
+    ("make", "pad"),  # padding need not be an id, and may be one
+    [(one_layer, -100), pytest.param(lambda: network("qwen3-tiny").eval(), 9, marks=pytest.mark.long)],
+    ids=["gpt2", "qwen3"],
+)
+def test_texts_of_different_lengths_do_not_disturb_each_other(make, pad):
+    reference = make()
+    decoder = engine.compile_decoder(CachedLM(make(), 3, 24).eval(), 24, 3)
     lengths = [4, 11, 7]
     texts = [some_ids(1, length, length) for length in lengths]
-    pad = -100 if family == "gpt2-tiny" else 9  # padding need not be an id, and may be one
     ids = torch.stack([nn.functional.pad(text[0], (0, 11 - text.shape[1]), value=pad) for text in texts])
     before = ids.clone()
     found = decoder.generate(ids, 10, lengths)
@@ -136,74 +156,63 @@ assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    with pytest.raises(ProgramError, match=r"holds a decoder; load it with engine.load_decoder"):
+    with messages.raises(ProgramError):
         engine.load(tmp_path / "d.engine")
 
 
 def test_a_file_of_a_program_is_no_decoder(tmp_path):
     engine.compile(nn.Linear(2, 2).eval(), (torch.zeros(1, 2),)).save(tmp_path / "p.engine")
-    with pytest.raises(ProgramError, match=r"holds one program; load it with engine.load"):
+    with messages.raises(ProgramError):
         engine.load_decoder(tmp_path / "p.engine")
 
 
 def test_what_the_cache_cannot_hold_is_refused(decoder):
-    with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1 to 48\], got int64 \[1, 49\]"):
+    with messages.raises(ShapeError):
         decoder.prefill(some_ids(1, 49))
-    with pytest.raises(
-        ShapeError,
-        match=r"40 tokens and max_new_tokens=10 do not fit: .* 48 tokens .* max_new_tokens may be at most 9",
-    ):
+    with messages.raises(ShapeError):
         decoder.generate(some_ids(1, 40), 10)
     state = decoder.new_state()
     decoder.prefill(some_ids(1, 48), state=state)
-    with pytest.raises(ShapeError, match="decode: the cache holds 48 tokens and is full"):
+    with messages.raises(ShapeError):
         decoder.decode(some_ids(1, 1), state=state)
 
 
 @pytest.mark.parametrize(
-    ("ids", "lengths", "message"),
+    ("ids", "lengths"),
     [
-        (torch.zeros(2, 5, dtype=torch.long), None, r"ids: expected int64 \[1, 1 to 48\], got int64 \[2, 5\]"),
-        (torch.zeros(5, dtype=torch.long), None, r"got int64 \[5\]"),
-        (torch.zeros(1, 0, dtype=torch.long), None, r"got int64 \[1, 0\]"),
-        ([[1, 2]], None, r"\[1, 1 to 48\], got list, which is neither a NumPy array nor a torch tensor"),
-        (torch.zeros(1, 5), None, r"ids: expected int64 \[1, 1 to 48\], got float32 \[1, 5\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [6], "lengths: expected 1 whole number from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), [0], "lengths: expected 1 whole number from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), [2, 2], "lengths: expected 1 whole number from 1 to 5"),
-        (torch.zeros(1, 5, dtype=torch.long), 3, "lengths: expected 1 whole number from 1 to 5, got 3"),
-        (torch.zeros(1, 5, dtype=torch.long), [2.7], r"got \[2.7\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [True], r"got \[True\]"),
-        (torch.zeros(1, 5, dtype=torch.long), ["2"], r"got \['2'\]"),
-        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]], "lengths: expected 1 whole number from 1 to 5"),
+        (torch.zeros(2, 5, dtype=torch.long), None),
+        (torch.zeros(5, dtype=torch.long), None),
+        (torch.zeros(1, 0, dtype=torch.long), None),
+        ([[1, 2]], None),
+        (torch.zeros(1, 5), None),
+        (torch.zeros(1, 5, dtype=torch.long), [6]),
+        (torch.zeros(1, 5, dtype=torch.long), [0]),
+        (torch.zeros(1, 5, dtype=torch.long), [2, 2]),
+        (torch.zeros(1, 5, dtype=torch.long), 3),
+        (torch.zeros(1, 5, dtype=torch.long), [2.7]),
+        (torch.zeros(1, 5, dtype=torch.long), [True]),
+        (torch.zeros(1, 5, dtype=torch.long), ["2"]),
+        (torch.zeros(1, 5, dtype=torch.long), [[1, 2], [3]]),
     ],
 )
-def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths, message):
-    with pytest.raises(ShapeError, match=message):
+def test_ids_that_do_not_fit_are_refused(decoder, ids, lengths):
+    with messages.raises(ShapeError):
         decoder.prefill(ids, lengths)
 
 
 def test_a_state_that_is_no_cache_is_refused(decoder):
-    told = r"^state: expected one of decoder\.new_state\(\), for 1 text, got "
-    for state, got in ((decoder.entry("prefill").new_state(), "a state of a program$"), ({}, "dict$")):
-        with pytest.raises(ShapeError, match=told + got):
+    for state in (decoder.entry("prefill").new_state(), {}):
+        with messages.raises(ShapeError):
             decoder.prefill(some_ids(1, 3), state=state)
-    with pytest.raises(ConfigError, match="max_new_tokens: expected a whole number from 1 on, got 0"):
+    with messages.raises(ConfigError):
         decoder.generate(some_ids(1, 3), 0)
 
 
-@pytest.fixture(scope="module")
-def roomy():
-    """GPT-2 with a cache for as many tokens as it has positions in this configuration."""
-    from suites.models.nets.cached import CachedLM
-
-    return engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 64).eval(), 64)
-
-
-def test_a_state_of_another_decoder_is_refused(decoder, roomy):
+def test_a_state_of_another_decoder_is_refused(adding):
     """Of the same number of texts; where its cache is the shorter one, writing would go behind its end."""
-    for one, other in ((decoder, roomy), (roomy, decoder)):
-        with pytest.raises(ShapeError, match=r"expected one of decoder.new_state\(\).*got a state of another decoder"):
+    roomy = engine.compile_decoder(Adding(64).eval(), 64)
+    for one, other in ((adding, roomy), (roomy, adding)):
+        with messages.raises(ShapeError):
             one.prefill(some_ids(1, 3), state=other.new_state())
 
 
@@ -214,7 +223,7 @@ def test_a_state_of_another_decoder_of_the_same_shapes_is_refused(decoder, tmp_p
     decoder.prefill(some_ids(1, 3), state=state)
     other = engine.load_decoder(tmp_path / "d.engine")
     for call, more in ((other.prefill, {}), (other.decode, {}), (other.generate, {"max_new_tokens": 2})):
-        with pytest.raises(ShapeError, match="got a state of another decoder"):
+        with messages.raises(ShapeError):
             call(some_ids(1, 1), state=state, **more)
 
 
@@ -244,18 +253,22 @@ class Adding(nn.Module):
         return -(torch.arange(50) - total.remainder(50)).abs()
 
 
+@pytest.fixture(scope="module")
+def adding():
+    return engine.compile_decoder(Adding(LONGEST).eval(), LONGEST)
+
+
 @pytest.fixture
-def late():
+def late(adding, monkeypatch):
     """A decoder where another thread has its turn between the checks of `decode` and its run."""
-    decoder = engine.compile_decoder(Adding(LONGEST).eval(), LONGEST)
-    run = decoder.entry("decode")
+    run = adding.entry("decode")
 
     def run_late(*args, **kwargs):
         time.sleep(1e-4)
         return run(*args, **kwargs)
 
-    decoder._decode = run_late
-    return decoder
+    monkeypatch.setattr(adding, "_decode", run_late)
+    return adding
 
 
 def test_threads_that_share_a_decoder_get_their_own_texts(late):
@@ -296,9 +309,9 @@ def test_a_thread_goes_on_while_another_holds_its_own_state(decoder):
 
 def test_texts_of_another_batch_than_that_of_the_prompt_are_refused(decoder):
     decoder.prefill(some_ids(1, 3))
-    with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1\], got int64 \[2, 1\]"):
+    with messages.raises(ShapeError):
         decoder.decode(some_ids(2, 1))
-    with pytest.raises(ShapeError, match=r"ids: expected int64 \[1, 1 to 48\], got int64 \[2, 3\]"):
+    with messages.raises(ShapeError):
         decoder.generate(some_ids(2, 3))
 
 
@@ -312,10 +325,7 @@ def test_a_decoder_says_what_it_holds(decoder):
 
 
 def test_a_cache_that_is_too_short_is_refused_when_compiling():
-    with pytest.raises(
-        ConfigError,
-        match=r"max_length: the module fails at token 33 of a text: scatter at .*index is out",
-    ):
+    with messages.raises(ConfigError):
         engine.compile_decoder(Adding(32).eval(), 33)
     decoder = engine.compile_decoder(Adding(32).eval(), 32)
     assert decoder._state["seen"].tolist() == [[0.0] * 32]
@@ -324,10 +334,8 @@ def test_a_cache_that_is_too_short_is_refused_when_compiling():
 
 def test_positions_that_the_model_lacks_are_refused_when_compiling():
     """GPT-2 with a cache for 65 tokens, and in this configuration 64 positions."""
-    from suites.models.nets.cached import CachedLM
-
-    with pytest.raises(ConfigError, match=r"the module fails at token 65 of a text: embedding at .*index"):
-        engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 65).eval(), 65)
+    with messages.raises(ConfigError):
+        engine.compile_decoder(CachedLM(one_layer(), 1, 65).eval(), 65)
 
 
 def test_the_time_of_exporting_is_stated_apart(decoder):
@@ -351,18 +359,14 @@ def test_a_decoder_file_with_other_facts_is_refused(decoder, tmp_path):
 
 
 def test_decoding_an_empty_cache_is_refused(decoder):
-    with pytest.raises(ShapeError, match="decode: the cache is empty; prefill it first"):
+    with messages.raises(ShapeError):
         decoder.decode(some_ids(1, 1), state=decoder.new_state())
 
 
 def test_decode_asks_for_one_column_whatever_is_wrong(decoder):
     ids = some_ids(1, 2)
-    for given, got in (
-        (ids, r"int64 \[1, 2\]"),
-        (ids[0], r"int64 \[2\]"),
-        (ids[:, :1].float(), r"float32 \[1, 1\]"),
-    ):
-        with pytest.raises(ShapeError, match=rf"^ids: expected int64 \[1, 1\], got {got}$"):
+    for given in (ids, ids[0], ids[:, :1].float()):
+        with messages.raises(ShapeError):
             decoder.decode(given)
 
 
@@ -371,7 +375,7 @@ def test_a_token_that_the_vocabulary_lacks_is_an_error_and_leaves_the_length(dec
     state = decoder.new_state()
     decoder.prefill(some_ids(1, 3), state=state)
     ids = torch.full((1, length), 5000)
-    with pytest.raises(ExecutionError, match=r"embedding at .*index"):
+    with messages.raises(ExecutionError):
         (decoder.decode if length == 1 else decoder.prefill)(ids, state=state)
     assert state.lengths.tolist() == [3]
 
@@ -381,7 +385,7 @@ def test_a_module_without_a_cache_is_refused():
         def forward(self, ids, position, lengths):
             return (ids + position[:, None] + lengths[:, None]).float()[:, :1].expand(-1, 7)
 
-    with pytest.raises(ConfigError, match="module: its cache must be in buffers"):
+    with messages.raises(ConfigError):
         engine.compile_decoder(Plain().eval(), 8)
 
 
@@ -413,12 +417,16 @@ def test_a_condition_that_holds_for_all_lengths_is_no_obstacle():
 
 
 def test_the_cache_is_on_the_device_of_its_network():
-    from suites.models.nets.cached import CachedLM
-
     assert {one.device.type for one in CachedLM(network("gpt2-tiny").to("meta"), 1, 8).buffers()} == {"meta"}
 
 
-@pytest.mark.parametrize("condition", [lambda count: count % 2 == 0, lambda count: torch.sym_min(count, 12) == count])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param(lambda count: count % 2 == 0, marks=pytest.mark.long),
+        lambda count: torch.sym_min(count, 12) == count,
+    ],
+)
 def test_a_condition_that_holds_for_some_lengths_is_refused(condition):
     with pytest.raises(EngineError, match="takes the branch of the example input only for sizes with"):
         engine.compile_decoder(Branching(condition).eval(), 16)
@@ -426,42 +434,35 @@ def test_a_condition_that_holds_for_some_lengths_is_refused(condition):
 
 @pytest.mark.parametrize(("name", "value"), [("max_length", 1), ("max_length", 2.0), ("batch", 0), ("batch", True)])
 def test_sizes_of_the_cache_are_checked(name, value):
-    with pytest.raises(ConfigError, match=f"{name}: expected a whole number"):
+    with messages.raises(ConfigError):
         engine.compile_decoder(nn.Identity().eval(), **{name: value})
 
 
 def test_the_shortest_cache_holds_two_tokens(tmp_path):
-    from suites.models.nets.cached import CachedLM
-
-    decoder = engine.compile_decoder(CachedLM(network("gpt2-tiny"), 1, 2).eval(), 2)
+    reference = one_layer()
+    decoder = engine.compile_decoder(CachedLM(one_layer(), 1, 2).eval(), 2)
     decoder.save(tmp_path / "short.engine")
-    ids, reference = some_ids(1, 2), network("gpt2-tiny").eval()
+    ids = some_ids(1, 2)
     for one in (decoder, engine.load_decoder(tmp_path / "short.engine")):
         assert one.generate(ids, 1).tolist() == greedy(reference, ids, 1).tolist()
         assert one.generate(ids[:, :1], 2).tolist() == greedy(reference, ids[:, :1], 2).tolist()
-        with pytest.raises(ShapeError, match=r"expected int64 \[1, 1 to 2\], got"):
+        with messages.raises(ShapeError):
             one.prefill(some_ids(1, 3))
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda way: way.__name__)
 def test_a_decoder_and_its_state_cannot_be_copied(decoder, copied):
-    with pytest.raises(TypeError, match=r"a Decoder holds memory of the machine: .* use save and engine\.load_decoder"):
+    with messages.raises(TypeError):
         copied(decoder)
-    with pytest.raises(TypeError, match="a Cache holds memory of the machine: it cannot be pickled or copied"):
+    with messages.raises(TypeError):
         copied(decoder.new_state())
 
 
 @pytest.mark.parametrize(
-    ("module", "found"),
-    [
-        (3, "int"),
-        (None, "NoneType"),
-        (nn.Linear, "the class Linear; make an object of it"),
-        (torch.export.export(nn.ReLU(), (torch.ones(1),)), "ExportedProgram"),
-    ],
+    "module",
+    [3, None, nn.Linear, torch.export.export(nn.ReLU(), (torch.ones(1),))],
     ids=["number", "none", "class", "exported"],
 )
-def test_what_is_no_module_is_refused_in_one_sentence(module, found):
-    message = f"module: expected an nn.Module with forward(ids, position, lengths), got {found}"
-    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+def test_what_is_no_module_is_refused_in_one_sentence(module):
+    with messages.raises(ConfigError):
         engine.compile_decoder(module, max_length=LONGEST)

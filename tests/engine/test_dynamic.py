@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import warnings
@@ -16,6 +17,7 @@ import engine
 from engine.errors import ConfigError, EngineError, ProgramError, ShapeError
 from engine.exporter.dynamic import describe_constraints
 from suites import models
+from tests import messages
 from tests.files import saved_with
 
 SEQUENCE = Dim("sequence", min=4, max=64)
@@ -47,7 +49,9 @@ def network():
     return Network().eval()
 
 
+@functools.cache
 def compiled(network, config=None):
+    """One program for all tests: none of them changes more than the plans that it keeps."""
     return engine.compile(network, (torch.randn(3, 10, 16),), config, dynamic_shapes={"x": {0: BATCH, 1: SEQUENCE}})
 
 
@@ -60,7 +64,7 @@ def test_one_program_serves_every_size(network, target, size):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [(2, 5), (7, 40)])
+@pytest.mark.parametrize("size", [pytest.param((2, 5), marks=pytest.mark.long), (7, 40)])
 def test_it_computes_what_a_program_of_that_size_computes(network, size):
     x = torch.randn(*size, 16)
     for one, other in zip(compiled(network)(x), engine.compile(network, (x,))(x), strict=True):
@@ -76,9 +80,9 @@ def test_nothing_is_taken_for_granted_beside_the_ranges(network):
 def test_the_report_is_for_the_sizes_asked_for(network):
     program = compiled(network)
     assert program.report(sequence=20).flops > program.report().flops
-    with pytest.raises(ConfigError, match="no size length differs from call to call; known sizes: batch, sequence"):
+    with messages.raises(ConfigError):
         program.report(length=3)
-    with pytest.raises(ShapeError, match="sequence = 65: compiled for 4 to 64"):
+    with messages.raises(ShapeError):
         program.report(sequence=65)
     assert program.report(sequence=np.int64(20)).sizes[1] == "sequence=20 of 4..64"
 
@@ -87,23 +91,23 @@ def test_the_report_is_for_the_sizes_asked_for(network):
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_size_to_report_for_is_a_whole_number(network, size, fallback):
     program = compiled(network, engine.Config(fallback=fallback))
-    with pytest.raises(ConfigError, match="report: batch: expected a whole number, got "):
+    with messages.raises(ConfigError):
         program.report(batch=size)
 
 
 @pytest.mark.parametrize(
-    ("argument", "message"),
+    "argument",
     [
-        (torch.randn(3, 65, 16), "sequence = 65: compiled for 4 to 64"),
-        (torch.randn(1, 10, 16), "batch = 1: compiled for 2 to 8"),
-        (torch.randn(3, 10, 17), r"expected float32\[3, 10, 16\] on cpu, got float32\[3, 10, 17\]"),
-        (torch.randn(3, 10), r"expected float32\[batch, sequence, 16\] on cpu, got float32\[3, 10\]"),
-        (np.zeros((3, 10, 16)), r"expected float32\[3, 10, 16\] on cpu, got float64"),
-        ([1.0], r"expected float32\[batch, sequence, 16\] on cpu, got list"),
+        torch.randn(3, 65, 16),
+        torch.randn(1, 10, 16),
+        torch.randn(3, 10, 17),
+        torch.randn(3, 10),
+        np.zeros((3, 10, 16)),
+        [1.0],
     ],
 )
-def test_arguments_that_do_not_fit_are_named(network, argument, message):
-    with pytest.raises(ShapeError, match=message):
+def test_arguments_that_do_not_fit_are_named(network, argument):
+    with messages.raises(ShapeError):
         compiled(network)(argument)
 
 
@@ -115,7 +119,7 @@ def test_sizes_that_must_be_equal_are_checked():
     axis = {0: Dim("n", max=100)}
     program = engine.compile(Sum().eval(), (torch.randn(4), torch.randn(4)), dynamic_shapes={"x": axis, "y": axis})
     assert torch.equal(program(torch.ones(7), torch.ones(7)), torch.full((7,), 2.0))
-    with pytest.raises(ShapeError, match=r"'y': expected float32\[7\] on cpu, got float32\[6\]"):
+    with messages.raises(ShapeError):
         program(torch.ones(7), torch.ones(6))
 
 
@@ -128,7 +132,7 @@ def test_a_derived_size_is_checked():
     program = engine.compile(Halves().eval(), (torch.randn(8),), dynamic_shapes={"x": {0: 2 * half}})
     x = torch.randn(12)
     torch.testing.assert_close(program(x), x.reshape(2, -1).sum(0))
-    with pytest.raises(ShapeError, match=r"expected 2\*half as the size of axis 0, for a whole half from .*, got 13"):
+    with messages.raises(ShapeError):
         program(torch.randn(13))
 
 
@@ -177,12 +181,12 @@ def test_the_latest_plans_are_kept(network):
 
 @pytest.mark.parametrize("plans", [0, True, 1.5, "many"])
 def test_plans_is_a_number(plans):
-    with pytest.raises(ConfigError, match="plans: expected a whole number from 1 on"):
+    with messages.raises(ConfigError):
         engine.Config(plans=plans)
 
 
 def test_weights_are_packed_once_for_all_sizes(network):
-    program = compiled(network)
+    program = compiled(network, engine.Config(plans=3))  # a program of this test alone: nothing is packed before
     before = program.report().packed_bytes
     for length in (4, 17, 64):
         program(torch.randn(2, length, 16))
@@ -194,7 +198,7 @@ def test_a_size_that_cannot_differ_is_refused():
         def forward(self, x):
             return x * float(x.shape[0])
 
-    with pytest.raises(engine.EngineError, match=r"n\b"):
+    with messages.raises(engine.EngineError):
         engine.compile(Fixed().eval(), (torch.randn(4),), dynamic_shapes={"x": {0: Dim("n", max=10)}})
 
 
@@ -219,7 +223,7 @@ WITH_POSITIONS = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+@pytest.mark.parametrize("target", ["cpu", pytest.param("interpreter", marks=pytest.mark.long)])
 @pytest.mark.parametrize("function", WITH_POSITIONS.values(), ids=WITH_POSITIONS.keys())
 def test_positions_follow_the_size_of_the_call(function, target):
     model = Call(function).eval()
@@ -240,11 +244,7 @@ FOR_ONE_SIZE = {
 
 @pytest.mark.parametrize("call", FOR_ONE_SIZE)
 def test_a_call_that_is_worked_out_for_one_size_is_named_with_it(call):
-    message = (
-        rf"1 unsupported.*\n  - aten\.{call}\S*: it is supported for one value of the size n; in the example n is 8 "
-        r"\(.*test_dynamic"
-    )
-    with pytest.raises(engine.UnsupportedOp, match=message):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(Call(FOR_ONE_SIZE[call]).eval(), (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
 
 
@@ -257,13 +257,12 @@ WITH_A_SIZE_AS_NUMBER = {
 }
 
 
-@pytest.mark.parametrize("call", WITH_A_SIZE_AS_NUMBER)
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(n, marks=() if n in ("full", "mul", "clamp") else pytest.mark.long) for n in WITH_A_SIZE_AS_NUMBER],
+)
 def test_a_size_that_a_call_takes_as_a_number_is_named_as_what_is_unsupported(call):
-    message = (
-        rf"1 unsupported.*\n  - aten\.{call}\S*: a number that depends on the size n is not supported, because numbers "
-        r"in a program are the same for every call; in the example n is 8 \(.*test_dynamic"
-    )
-    with pytest.raises(engine.UnsupportedOp, match=message):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(Call(WITH_A_SIZE_AS_NUMBER[call]).eval(), (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
 
 
@@ -274,13 +273,13 @@ WITH_A_NUMBER_FROM_SIZES = {
 }
 
 
-@pytest.mark.parametrize("number", WITH_A_NUMBER_FROM_SIZES)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(name, marks=() if name == "a quotient" else pytest.mark.long) for name in WITH_A_NUMBER_FROM_SIZES],
+)
 def test_a_number_that_is_computed_from_sizes_is_named_as_what_is_unsupported(number):
-    message = (
-        r"1 unsupported.*\n  - aten\.mul\S*: a number that is computed from sizes is not supported, because .*\(.*test_"
-    )
     model, x = Call(WITH_A_NUMBER_FROM_SIZES[number]).eval(), torch.randn(8, 3)
-    with pytest.raises(engine.UnsupportedOp, match=message):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(model, (x,), dynamic_shapes=ANY_ROWS)
     program = engine.compile(model, (x,), engine.Config(fallback="torch"), dynamic_shapes=ANY_ROWS)
     longer = torch.randn(11, 3)
@@ -289,50 +288,39 @@ def test_a_number_that_is_computed_from_sizes_is_named_as_what_is_unsupported(nu
 
 def test_a_size_that_is_rounded_is_named_with_the_size_that_it_comes_from():
     model = Call(lambda x: x[: round(x.shape[0] / 2)] * 2).eval()
-    message = r"\n  - round: the size RoundToInt\(IntTrueDiv\(x_0, 2\)\) is no formula of sums, .*\(.*test_"
-    with pytest.raises(engine.UnsupportedOp, match=message):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(model, (torch.randn(8, 3),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
 
 
 def test_arithmetic_on_a_number_from_a_tensor_is_not_blamed_on_sizes():
     model = Call(lambda x: x * (x.sum().item() * 0.5)).eval()
-    with pytest.raises(engine.UnsupportedOp, match=r"^1 unsupported.*\n  - aten\.item\.default: ") as raised:
+    with messages.raises(engine.UnsupportedOp) as raised:
         engine.compile(model, (torch.randn(8, 3),), dynamic_shapes=ANY_ROWS)
     assert "sizes" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("number", "what"),
+    "number",
     [
-        (lambda n: n, "the size n"),
-        (lambda n: 2 * n + 1, r"the size 2\*n \+ 1"),
-        (lambda n: 1 / n, "a number that is computed from sizes"),
-        (lambda n: 2 * n > 20, "a number that is computed from sizes"),
+        pytest.param(lambda n: n, marks=pytest.mark.long),
+        lambda n: 2 * n + 1,
+        lambda n: 1 / n,
+        pytest.param(lambda n: 2 * n > 20, marks=pytest.mark.long),
     ],
 )
-def test_a_number_that_follows_from_sizes_is_refused_as_a_result(number, what):
+def test_a_number_that_follows_from_sizes_is_refused_as_a_result(number):
     model, x = Call(lambda x: (x * 2, number(x.shape[0]))).eval(), torch.randn(8, 3)
-    with pytest.raises(engine.UnsupportedOp, match=rf"output: the model returns {what}; numbers among the results are"):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(model, (x,), dynamic_shapes=ANY_ROWS)
     program = engine.compile(model, (x,), engine.Config(fallback="torch"), dynamic_shapes=ANY_ROWS)
     assert program(torch.randn(11, 3))[1] == number(11)
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"y": {0: BATCH}}, r"dynamic_shapes: unknown input 'y'. Known: x"),
-        ({"x": {7: BATCH}}, r"dynamic_shapes: x has 3 axes, 0 to 2; got axis 7"),
-        ({"x": {0: "batch"}}, r"dynamic_shapes: x, axis 0: expected torch.export.Dim\('batch'\), got a text"),
-        (
-            ({2: Dim("n", min=1, max=8)},),
-            r"x, axis 2: n goes from 1 to 8, and the example input has 16",
-        ),
-        (5, r"dynamic_shapes: expected a dict, input name -> axes, got int"),
-    ],
+    "spec", [{"y": {0: BATCH}}, {"x": {7: BATCH}}, {"x": {0: "batch"}}, ({2: Dim("n", min=1, max=8)},), 5]
 )
-def test_a_mistake_in_dynamic_shapes_names_input_and_axis(network, spec, message):
-    with pytest.raises(engine.ConfigError, match=message):
+def test_a_mistake_in_dynamic_shapes_names_input_and_axis(network, spec):
+    with messages.raises(engine.ConfigError):
         engine.compile(network, (torch.randn(3, 10, 16),), dynamic_shapes=spec)
 
 
@@ -356,7 +344,7 @@ def test_a_checked_graph_may_compare_sizes_of_a_call():
 
 
 def test_arrays_of_numpy_are_no_example_inputs(network):
-    with pytest.raises(engine.ShapeError, match="input 0: expected a torch tensor, got a NumPy array"):
+    with messages.raises(engine.ShapeError):
         engine.compile(network, (np.zeros((3, 10, 16), np.float32),))
 
 
@@ -433,11 +421,17 @@ def test_types_that_follow_for_the_example_alone_are_found_when_a_call_brings_ot
     saved_with(compiled(network), tmp_path / "n.engine", say_three_for_batch)
     program = engine.load(tmp_path / "n.engine")
     program(np.zeros((3, 21, 16), np.float32))
-    with pytest.raises(ShapeError, match=r"does not work for batch = 4, sequence = 21: .* do not follow"):
+    with messages.raises(ShapeError):
         program(np.zeros((4, 21, 16), np.float32))
 
 
-@pytest.mark.parametrize("name", ["transformer-tiny", "bert-tiny", "gpt2-tiny", "qwen3-tiny"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformer-tiny",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("bert-tiny", "gpt2-tiny", "qwen3-tiny")),
+    ],
+)
 def test_models_of_the_suites_with_symbolic_batch_and_length(name):
     model, inputs = models.get(name).build()
     args = inputs if isinstance(inputs[0], torch.Tensor) else inputs[0]
@@ -462,7 +456,7 @@ def test_models_of_the_suites_with_symbolic_batch_and_length(name):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["resnet18-tiny", "efficientnet-lite0-tiny"])
+@pytest.mark.parametrize("name", [pytest.param("resnet18-tiny", marks=pytest.mark.long), "efficientnet-lite0-tiny"])
 def test_convolution_networks_with_symbolic_batch(name):
     model, (pixels,) = models.get(name).build()
     example = torch.randn(3, *pixels.shape[1:])
@@ -490,7 +484,7 @@ class AddsInput(nn.Module):
 @pytest.mark.parametrize("choice", [{"precision": "bf16"}, {"recipe": {"*": "int8_weight"}}, {"recipe": {"0": "fp16"}}])
 def test_a_precision_beside_a_guard_on_the_size_of_a_convolution(choice):
     model = nn.Sequential(nn.Conv1d(3, 4, 3, padding=1)).eval()
-    with pytest.warns(engine.GuardWarning, match="only t from 1 on"):
+    with messages.warns(engine.GuardWarning):
         program = engine.compile(
             model, (torch.randn(2, 3, 9),), engine.Config(**choice), dynamic_shapes=({2: Dim("t")},)
         )
@@ -518,7 +512,17 @@ def compile_linear(dim, size):
 
 
 @pytest.mark.parametrize("fallback", [None, "torch"])
-@pytest.mark.parametrize("differences", [(-1,), (0, -1), (-1, 0), (0, -2, -1), (1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "differences",
+    [
+        (-1,),
+        pytest.param((0, -1), marks=pytest.mark.long),
+        (-1, 0),
+        (0, -2, -1),
+        pytest.param((1, 2), marks=pytest.mark.long),
+    ],
+    ids=str,
+)
 def test_sizes_that_differ_by_a_number_have_the_name_and_the_range_of_their_dim(differences, fallback):
     """torch has no symbol for the Dim where the size of an input is a smaller one."""
 
@@ -538,20 +542,15 @@ def test_sizes_that_differ_by_a_number_have_the_name_and_the_range_of_their_dim(
         assert torch.equal(program(*of(size)), Joins()(*of(size)))
         assert program.report(b=size).sizes == (f"b={size} of 4..9",)
     for size in (3, 10):
-        with pytest.raises(ShapeError, match=rf"\bb = {size}: compiled for 4 to 9"):
+        with messages.raises(ShapeError):
             program(*of(size))
 
 
 @pytest.mark.parametrize(
-    ("dim", "size", "told"),
-    [
-        (Dim("b", max=2) + 1, 3, r"input.shape\[0\] = 3 \(torch restricts it so; dynamic_shapes have from 1 to 3\)"),
-        (Dim("b", max=5) + 1, 3, r"input.shape\[0\] from 3 to 6 \(torch restricts it so"),
-        (Dim("b", min=1) * 2, 4, r"input.shape\[0\] from 4 on \(torch restricts it so"),
-    ],
+    ("dim", "size"), [(Dim("b", max=2) + 1, 3), (Dim("b", max=5) + 1, 3), (Dim("b", min=1) * 2, 4)]
 )
-def test_sizes_that_torch_excludes_are_warned_of(dim, size, told):
-    with pytest.warns(engine.GuardWarning, match=f"not take all sizes that dynamic_shapes allow, only {told}"):
+def test_sizes_that_torch_excludes_are_warned_of(dim, size):
+    with messages.warns(engine.GuardWarning):
         program = compile_linear(dim, size)
     least = 3 if size == 3 else 4
     assert len(program(torch.ones(least, 4))) == least
@@ -569,7 +568,7 @@ def test_sizes_that_the_program_takes_are_not_warned_of(dim):
 
 
 def test_an_example_of_a_derived_size_of_1_is_named_as_the_cause():
-    with pytest.raises(EngineError, match="b - 1 is 1 in the example input, and torch takes sizes of 0 and 1 as fixed"):
+    with messages.raises(EngineError):
         compile_linear(Dim("b", min=2, max=4) - 1, 1)
 
 

@@ -76,7 +76,7 @@ def along(family: str, channel: int, summed: int) -> Encoding:
     return encoding.along(summed if encoding.per == "group" else channel)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 5])
+@pytest.mark.parametrize("rows", [*(pytest.param(rows, marks=pytest.mark.long) for rows in (0, 1)), 5])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_linear(family, transposed, rows):

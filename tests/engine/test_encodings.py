@@ -11,6 +11,7 @@ from gguf import GGMLQuantizationType as Kind
 
 from engine import encodings
 from engine.encodings import FAMILIES, Encoding, encoding
+from tests import messages
 
 SHAPE = (256, 128)
 
@@ -48,12 +49,12 @@ def test_text_names_the_encoding(one):
 @pytest.mark.parametrize("text", ["", "int3", "int8_channel", "int8_channel@", "int8_channel@-1", "int8_channel@01",
                                   "int8_tensor@0", "bfloat16@1", "int8_channel@999999999999"])  # fmt: skip
 def test_other_text_is_refused(text):
-    with pytest.raises(ValueError, match=r"^(unknown )?encoding "):
+    with messages.raises(ValueError):
         encoding(text)
 
 
 def test_a_name_is_declared_once():
-    with pytest.raises(ValueError, match="declared twice"):
+    with messages.raises(ValueError):
         encodings.declare(Encoding("q4_0", "uint8", 4))
 
 
@@ -151,7 +152,7 @@ def test_four_bits_lie_two_in_a_byte_the_first_one_low():
 def test_groups_must_fit(one):
     shape = list(SHAPE)
     shape[one.axis] += 16
-    with pytest.raises(ValueError, match="needs groups of"):
+    with messages.raises(ValueError):
         one.component_types(tuple(shape))
 
 
@@ -196,7 +197,9 @@ def test_joined_tensors_decode_as_their_elements_joined(one, axis):
         np.testing.assert_array_equal(one.decode(found, "float32"), whole)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0), (0, 2, 1)])
+@pytest.mark.parametrize(
+    "order", [(2, 0, 1), *(pytest.param(order, marks=pytest.mark.long) for order in ((0, 1, 2), (1, 2, 0), (0, 2, 1)))]
+)
 def test_a_permuted_tensor_decodes_as_its_elements_permuted(order):
     shape = (64, 128, 32)
     for one in instances(shape):

@@ -13,6 +13,7 @@ import engine
 from engine.exporter import walk
 from engine.exporter.context import Missing
 from engine.exporter.registry import HANDLERS
+from tests import messages
 
 RELU = torch.ops.aten.relu.default
 X = torch.ones(3, 4)
@@ -39,12 +40,8 @@ def _defect(monkeypatch):
 @pytest.mark.parametrize("model", [nn.ReLU(), Refused()], ids=["alone", "among unsupported calls"])
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_handler_that_contradicts_torch_is_a_defect(model, fallback):
-    with pytest.raises(engine.InternalError) as caught:
+    with messages.raises(engine.InternalError) as caught:
         engine.compile(model.eval(), (X,), engine.Config(fallback=fallback))
-    message = str(caught.value)
-    assert message.startswith("aten.relu.default was translated to float64[3, 4], but in torch it is float32[3, 4] (")
-    assert "This is a defect of the engine" in message
-    assert "Please report it together with the traceback." in message
     assert not isinstance(caught.value, engine.UnsupportedOp)
 
 
@@ -58,7 +55,7 @@ def test_torch_does_not_run_in_place_of_a_defect_in_a_graph_of_torch_compile(mod
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_result_that_is_lost_is_a_defect(monkeypatch, fallback):
     monkeypatch.setattr(walk.Walk, "run", lambda *_: [Missing(None)])
-    with pytest.raises(engine.InternalError, match="output relu was lost by the exporter"):
+    with messages.raises(engine.InternalError):
         engine.compile(nn.ReLU().eval(), (X,), engine.Config(fallback=fallback))
 
 

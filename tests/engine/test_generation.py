@@ -13,7 +13,7 @@ from torch import nn
 import engine
 from engine.errors import ConfigError, ExecutionError, ShapeError
 from engine.runtime.sampling import Sampling, probabilities
-from suites import models
+from tests import messages
 
 ROOM, VOCABULARY, BATCH = 24, 50, 3
 PROMPTS = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]])
@@ -135,7 +135,7 @@ def test_masked_tokens_are_never_drawn_and_a_tiny_temperature_leaves_one_token()
 
 @pytest.mark.parametrize("bad", [[np.nan, 1.0], [np.inf, 1.0], [-np.inf, -np.inf]])
 def test_logits_without_probabilities_are_an_error(bad):
-    with pytest.raises(ExecutionError, match=r"cannot sample: the largest logit is (nan|inf|-inf)"):
+    with messages.raises(ExecutionError):
         probabilities(np.array(bad, np.float32), Sampling(1.0))
 
 
@@ -305,74 +305,79 @@ def test_the_logits_of_each_new_token_are_returned(decoder):
 
 
 def test_texts_of_gpt2_end_where_those_of_transformers_do():
+    from suites.models import gpt2
     from suites.models.nets.cached import CachedLM
+    from suites.models.nets.causal import CausalLM
 
-    build = models.get("gpt2-tiny").build
-    decoder = engine.compile_decoder(CachedLM(build()[0].network, 2, 40).eval(), 40, 2)
+    def build():
+        torch.manual_seed(0)
+        made = CausalLM("gpt2", gpt2.TINY | {"n_layer": 1}, "sdpa").network.eval()
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.mul_(8 if parameter.dim() > 1 else 1)  # tokens differ from step to step
+        return made
+
+    decoder = engine.compile_decoder(CachedLM(build(), 2, 40).eval(), 40, 2)
     ids = torch.randint(1, 200, (2, 6), generator=torch.Generator().manual_seed(0))
     free = decoder.generate(ids, 30)
     for ends in ([int(free[0, 10])], [int(free[0, 8]), int(free[1, 12])], [int(free[1, -1])]):
-        expected = (
-            build()[0]
-            .network.eval()
-            .generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=30,
-                do_sample=False,
-                eos_token_id=ends,
-                pad_token_id=0,
-            )
+        expected = build().generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=30,
+            do_sample=False,
+            eos_token_id=ends,
+            pad_token_id=0,
         )
         assert decoder.generate(ids, 30, eos_token_id=ends).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"max_new_tokens": 0}, r"max_new_tokens: expected a whole number from 1 on, got 0"),
-        ({"max_new_tokens": 2.0}, r"max_new_tokens: expected a whole number from 1 on, got 2\.0"),
-        ({"max_new_tokens": True}, r"max_new_tokens: .* got True"),
-        ({"eos_token_id": 50}, r"eos_token_id: expected one or several token ids from 0 to 49, or None, got 50"),
-        ({"eos_token_id": -1}, r"eos_token_id: .* got -1"),
-        ({"eos_token_id": []}, r"eos_token_id: .* got \[\]"),
-        ({"eos_token_id": [1, True]}, r"eos_token_id: .* got \[1, True\]"),
-        ({"stop": [[3, np.True_]]}, r"stop: expected a list of sequences of token ids"),
-        ({"eos_token_id": [1, 2.5]}, r"eos_token_id: .* got \[1, 2\.5\]"),
-        ({"eos_token_id": "</s>"}, r"eos_token_id: .* got '</s>'"),
-        ({"stop": "\n\n"}, r"stop: .* got '\\n\\n'; encode texts with the tokenizer of the model"),
-        ({"stop": ["\n"]}, r"stop: expected a list of sequences of token ids from 0 to 49, such as \[\[13, 10\]\]"),
-        ({"stop": [13, 10]}, r"stop: .* got \[13, 10\]"),
-        ({"stop": 13}, r"stop: .* got 13"),
-        ({"stop": [[]]}, r"stop: .* got \[\[\]\]"),
-        ({"stop": [[50]]}, r"stop: .* got \[\[50\]\]"),
-        ({"temperature": -1}, r"temperature: expected a finite number from 0 on, or None, got -1"),
-        ({"temperature": math.nan}, r"temperature: .* got nan"),
-        ({"temperature": math.inf}, r"temperature: .* got inf"),
-        ({"temperature": "1"}, r"temperature: .* got '1'"),
-        ({"temperature": True}, r"temperature: .* got True"),
-        ({"temperature": 1.0, "top_k": 0}, r"top_k: expected a whole number from 1 on, or None, got 0"),
-        ({"temperature": 1.0, "top_k": 5.0}, r"top_k: .* got 5\.0"),
-        ({"temperature": 1.0, "top_p": 0}, r"top_p: expected a number above 0 and up to 1, or None, got 0"),
-        ({"temperature": 1.0, "top_p": 1.01}, r"top_p: .* got 1\.01"),
-        ({"temperature": 1.0, "top_p": math.nan}, r"top_p: .* got nan"),
-        ({"temperature": 1.0, "seed": -1}, r"seed: expected a whole number from 0 on, or None, got -1"),
-        ({"temperature": 1.0, "seed": "a"}, r"seed: .* got 'a'"),
-        ({"top_k": 5}, r"top_k: got 5 without a temperature, .* give temperature=1\.0 to sample"),
-        ({"top_p": 0.9}, r"top_p: got 0\.9 without a temperature"),
-        ({"seed": 3}, r"seed: got 3 without a temperature"),
+        {"max_new_tokens": 0},
+        {"max_new_tokens": 2.0},
+        {"max_new_tokens": True},
+        {"eos_token_id": 50},
+        {"eos_token_id": -1},
+        {"eos_token_id": []},
+        {"eos_token_id": [1, True]},
+        {"stop": [[3, np.True_]]},
+        {"eos_token_id": [1, 2.5]},
+        {"eos_token_id": "</s>"},
+        {"stop": "\n\n"},
+        {"stop": ["\n"]},
+        {"stop": [13, 10]},
+        {"stop": 13},
+        {"stop": [[]]},
+        {"stop": [[50]]},
+        {"temperature": -1},
+        {"temperature": math.nan},
+        {"temperature": math.inf},
+        {"temperature": "1"},
+        {"temperature": True},
+        {"temperature": 1.0, "top_k": 0},
+        {"temperature": 1.0, "top_k": 5.0},
+        {"temperature": 1.0, "top_p": 0},
+        {"temperature": 1.0, "top_p": 1.01},
+        {"temperature": 1.0, "top_p": math.nan},
+        {"temperature": 1.0, "seed": -1},
+        {"temperature": 1.0, "seed": "a"},
+        {"top_k": 5},
+        {"top_p": 0.9},
+        {"seed": 3},
     ],
 )
-def test_values_that_are_not_allowed_are_refused_before_anything_runs(decoder, options, message):
+def test_values_that_are_not_allowed_are_refused_before_anything_runs(decoder, options):
     state = decoder.new_state()
     for call in (decoder.generate, decoder.stream):
-        with pytest.raises(ConfigError, match=message):
+        with messages.raises(ConfigError):
             call(PROMPTS, state=state, **options)
     assert state.lengths.tolist() == [0] * BATCH
 
 
 def test_return_logits_must_be_a_bool(decoder):
-    with pytest.raises(ConfigError, match="return_logits: expected True or False, got 1"):
+    with messages.raises(ConfigError):
         decoder.generate(PROMPTS, 1, return_logits=1)
 
 
@@ -414,17 +419,15 @@ def test_calls_with_the_state_of_a_stream_in_progress_are_refused(decoder):
     for state in (None, decoder.new_state()):
         stream = decoder.stream(PROMPTS, 6, LENGTHS, state=state)
         tokens = [next(stream)]
-        calls = {
-            "prefill": lambda state=state: decoder.prefill(PROMPTS, state=state),
-            "decode": lambda state=state: decoder.decode(PROMPTS[:, :1], state=state),
-            "generate": lambda state=state: decoder.generate(PROMPTS, 2, state=state),
-            "stream": lambda state=state: next(decoder.stream(PROMPTS, 2, state=state)),
-            "reset": (state or decoder._state).reset,
-        }
-        for name, call in calls.items():
-            with pytest.raises(
-                ExecutionError, match=rf"^{name}: a stream is in progress .*state=decoder\.new_state\(\)"
-            ):
+        calls = (
+            lambda state=state: decoder.prefill(PROMPTS, state=state),
+            lambda state=state: decoder.decode(PROMPTS[:, :1], state=state),
+            lambda state=state: decoder.generate(PROMPTS, 2, state=state),
+            lambda state=state: next(decoder.stream(PROMPTS, 2, state=state)),
+            (state or decoder._state).reset,
+        )
+        for call in calls:
+            with messages.raises(ExecutionError):
                 call()
         tokens += stream
         assert np.stack(tokens, 1).tolist() == expected
@@ -446,7 +449,7 @@ def test_a_stream_goes_on_in_another_thread_and_is_closed_in_a_third(decoder):
     for step in range(3):
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(next, stream).result(timeout=20).tolist() == [tokens[step] for tokens in expected]
-            with pytest.raises(ExecutionError, match="a stream is in progress"):
+            with messages.raises(ExecutionError):
                 pool.submit(decoder.generate, PROMPTS, 1).result(timeout=20)
             own = pool.submit(decoder.generate, PROMPTS, 1, LENGTHS, state=decoder.new_state())
             assert own.result(timeout=20).tolist() == as_result([tokens[:1] for tokens in expected], 5)
@@ -499,22 +502,21 @@ def test_the_caller_may_change_what_a_stream_was_given_and_what_it_yields(decode
 
 @pytest.mark.parametrize("name", ["generate", "stream"])
 def test_a_wrong_type_of_ids_is_told_before_a_wrong_length(decoder, name):
-    told = r"^ids: expected int64 \[3, 1 to 24\], got float32 \[3, 4\]$"
     for count in (2, 22):  # with 22 new tokens the texts do not fit either
-        with pytest.raises(ShapeError, match=told):
+        with messages.raises(ShapeError):
             getattr(decoder, name)(PROMPTS.float(), max_new_tokens=count)
-    with pytest.raises(ShapeError, match=told):
+    with messages.raises(ShapeError):
         decoder.generate(PROMPTS.float().numpy(), 22)
 
 
 def test_a_stream_is_checked_when_it_is_made(decoder):
-    with pytest.raises(ShapeError, match=r"ids: expected int64 \[3, 1 to 24\], got int64 \[1, 4\]"):
+    with messages.raises(ShapeError):
         decoder.stream(PROMPTS[:1])
-    with pytest.raises(ShapeError, match="max_new_tokens may be at most 21"):
+    with messages.raises(ShapeError):
         decoder.stream(PROMPTS, 22)
-    with pytest.raises(ShapeError, match=r"lengths: expected 3 whole numbers from 1 to 4, got \(4, True, 1\)"):
+    with messages.raises(ShapeError):
         decoder.generate(PROMPTS, 3, lengths=(4, True, 1))
-    with pytest.raises(ShapeError, match=r"lengths: expected 3 whole numbers from 1 to 4, got \[5, 1, 1\]"):
+    with messages.raises(ShapeError):
         decoder.stream(PROMPTS, 2, [5, 1, 1])
-    with pytest.raises(ShapeError, match="state: expected one of"):
+    with messages.raises(ShapeError):
         decoder.stream(PROMPTS, 2, state=5)

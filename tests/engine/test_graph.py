@@ -7,6 +7,7 @@ import pytest
 from engine.graph import Graph, Node, Source, Value, verify
 from engine.ops import TABLE, Op, TensorType
 from engine.passes.pattern import Rule, Var, apply, call
+from tests import messages
 from tests.graphs import ops
 
 
@@ -48,7 +49,7 @@ def test_an_absent_optional_input_is_none_and_no_operand():
     g = start((2, 3), (5, 3))
     node = g.emit("linear", {"x": g.inputs[0], "weight": g.inputs[1]}).node
     assert node["bias"] is None
-    with pytest.raises(ValueError, match="linear: input 'bias' is absent"):
+    with messages.raises(ValueError):
         node.operand("bias")
 
 
@@ -57,7 +58,7 @@ def test_an_unknown_name_is_an_error_that_lists_the_inputs(name):
     g = start((2, 3), (5, 3))
     node = g.emit("linear", {"x": g.inputs[0], "weight": g.inputs[1]}).node
     for look_up in (node.__getitem__, node.operand, node.op.position):
-        with pytest.raises(KeyError, match=r"linear has no input .*; it has \['x', 'weight', 'bias\?', 'residual\?'\]"):
+        with messages.raises(KeyError):
             look_up(name)
 
 
@@ -66,7 +67,7 @@ def test_a_variadic_name_has_a_position_and_no_single_value():
     node = g.emit("concat", g.inputs, axis=0).node
     assert node.op.position("xs") == 0
     assert TABLE["index_put"].position("indices") == 2
-    with pytest.raises(KeyError, match="concat: 'xs' is any number of inputs, from position 0 on"):
+    with messages.raises(KeyError):
         node["xs"]
 
 
@@ -82,19 +83,19 @@ def test_inputs_given_by_name_stand_in_declared_order():
 
 def test_a_missing_required_name_is_refused():
     g = start((2, 3))
-    with pytest.raises(ValueError, match="linear: expected input 'weight' to be present"):
+    with messages.raises(ValueError):
         g.emit("linear", {"x": g.inputs[0]})
 
 
 def test_an_unknown_name_is_refused():
     g = start((2, 3))
-    with pytest.raises(KeyError, match="relu has no input 'a'"):
+    with messages.raises(KeyError):
         g.emit("relu", {"a": g.inputs[0]})
 
 
 def test_variadic_inputs_are_given_by_position():
     g = start((2, 3))
-    with pytest.raises(ValueError, match=r"concat takes inputs .*: expected a sequence of them, got a mapping"):
+    with messages.raises(ValueError):
         g.emit("concat", {"xs": g.inputs[0]}, axis=0)
 
 
@@ -130,7 +131,7 @@ def test_the_inputs_in_front_of_variadic_ones_can_change():
     old = g.emit("index", [g.inputs[0], indices], axes=(0,)).node
     new = g.emit_again(old, {"x": g.inputs[1]}).node
     assert new.inputs == (g.inputs[1], indices)
-    with pytest.raises(KeyError, match="any number of inputs"):
+    with messages.raises(KeyError):
         g.emit_again(old, {"indices": indices})
 
 
@@ -144,7 +145,7 @@ def test_types_are_inferred_again():
 def test_a_change_that_the_op_refuses_is_an_error_and_leaves_the_graph_as_it_was(changed):
     g = start((2, 3), (3, 5), (4, 5))
     node = product(g)
-    with pytest.raises(ValueError, match="matmul"):
+    with messages.raises(ValueError):
         g.emit_again(node, {"b": g.inputs[2]}) if changed == "operand" else g.emit_again(node, transpose_b=True)
     assert g.nodes == [node]
     verify.graph(g)
@@ -156,7 +157,7 @@ def test_a_pass_that_makes_an_ill_typed_node_is_an_error():
     transpose = Rule(
         call("matmul", Var("a"), Var("b")), lambda g, found: g.emit_again(found.nodes[0], transpose_b=True)
     )
-    with pytest.raises(ValueError, match="matmul"):
+    with messages.raises(ValueError):
         apply(g, (transpose,))
 
 

@@ -18,6 +18,7 @@ from engine import sizes
 from engine.errors import ProgramError
 from engine.program import container, formulas, reader
 from engine.targets.cpu import native
+from tests import messages
 from tests.files import saved_with
 from tests.golden import models as golden
 
@@ -27,15 +28,22 @@ INDEXED = golden.file("program", 4)
 
 
 @pytest.mark.parametrize(
-    ("path", "every", "target"),
+    ("path", "every", "target", "refused", "ran"),
     [
-        (PROGRAM, 31, "cpu"),
-        (golden.file("program", 2), 61, "cpu"),
-        (DECODER, 97, "cpu"),
-        (golden.file("encoded"), 11, "interpreter"),
+        (PROGRAM, 101, "cpu", 100, 5),
+        (golden.file("encoded"), 31, "interpreter", 100, 5),
+        *(
+            pytest.param(*case, 300, 20, marks=pytest.mark.long)
+            for case in (
+                (PROGRAM, 31, "cpu"),
+                (golden.file("program", 2), 61, "cpu"),
+                (DECODER, 97, "cpu"),
+                (golden.file("encoded"), 11, "interpreter"),
+            )
+        ),
     ],
 )
-def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every, target, tmp_path):
+def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every, target, refused, ran, tmp_path):
     """Each value replaced by 37 others; a part of all combinations, since all of them take minutes."""
     command = [sys.executable, str(Path(__file__).parent / "alter_files.py"), str(path), str(tmp_path), str(every)]
     command.append(target)
@@ -43,8 +51,8 @@ def test_whatever_stands_in_a_header_is_a_program_or_a_program_error(path, every
     *unexpected, counts = done.stdout.strip().split("\n")
     assert done.returncode == 0, done.stderr[-2000:]
     assert not unexpected, "\n".join(unexpected)
-    assert json.loads(counts)["refused"] > 300
-    assert json.loads(counts)["ran"] > 20
+    assert json.loads(counts)["refused"] > refused
+    assert json.loads(counts)["ran"] > ran
 
 
 def product(count):
@@ -66,18 +74,13 @@ def wide(count):
 
 
 @pytest.mark.parametrize(
-    ("formula", "message"),
-    [
-        (product(9), "a product of over 8 sizes"),
-        (product(100_000), "a product of over 8 sizes"),
-        (nested(9), "not a formula"),
-        (wide(65), "a formula of over 128 sizes"),
-    ],
+    "formula",
+    [product(9), product(100_000), nested(9), wide(65)],
     ids=["product", "long product", "nested", "wide"],
 )
-def test_formulas_beyond_what_programs_have_are_refused(formula, message, tmp_path):
+def test_formulas_beyond_what_programs_have_are_refused(formula, tmp_path):
     saved_with(engine.load(PROGRAM), tmp_path / "p", lambda h: h["types"][0][1].__setitem__(0, formula))
-    with pytest.raises(ProgramError, match=message):
+    with messages.raises(ProgramError):
         engine.load(tmp_path / "p")
 
 
@@ -98,55 +101,45 @@ def test_formulas_of_a_file_are_compared_with_nothing(tmp_path):
         pad["attributes"]["low"][2] = {"size": [[["batch"], 1], [[], -2]]}  # 1 for the example
 
     saved_with(engine.load(PROGRAM), tmp_path / "p", vary)
-    with pytest.raises(ProgramError, match="pad: an attribute is a formula, expected a number"):
+    with messages.raises(ProgramError):
         engine.load(tmp_path / "p")
     assert not engine.load(PROGRAM).artifact.scope.guards
 
 
 HOSTILE = {
-    "no checksums": (lambda h: h.pop("checksums"), "the header has no entry .checksums."),
-    "a checksum too few": (lambda h: h["checksums"].pop("constant.5"), "checksums and constants have different"),
-    "two constants of one tensor": (
-        lambda h: h["constants"].update({"5": "constant.6"}),
-        "two constants name the same tensor",
+    "no checksums": lambda h: h.pop("checksums"),
+    "a checksum too few": lambda h: h["checksums"].pop("constant.5"),
+    "two constants of one tensor": lambda h: h["constants"].update({"5": "constant.6"}),
+    "one constant under two numbers": lambda h: h["constants"].update({"05": "constant.6"}),
+    "an integer over 64 bits": lambda h: next(i for i in h["instructions"] if i["op"] == "slice")["attributes"].update(
+        stop=1 << 63
     ),
-    "one constant under two numbers": (lambda h: h["constants"].update({"05": "constant.6"}), "two constants name"),
-    "an integer over 64 bits": (
-        lambda h: next(i for i in h["instructions"] if i["op"] == "slice")["attributes"].update(stop=1 << 63),
-        "slice: attribute stop=9223372036854775808 is not of kind int",
+    "a shape of many axes": lambda h: next(i for i in h["instructions"] if i["op"] == "reshape")["attributes"].update(
+        shape=[1 << 40] * 9
     ),
-    "a shape of many axes": (
-        lambda h: next(i for i in h["instructions"] if i["op"] == "reshape")["attributes"].update(shape=[1 << 40] * 9),
-        "reshape: attribute shape has 9 elements, over 8",
-    ),
-    "an input that no argument brings": (
-        lambda h: h["signature"].update(input_slots=[0, 0]),
-        "an input has no argument",
-    ),
-    "a value made twice by one instruction": (
-        lambda h: h["instructions"][0].update(outputs=[4, 4]),
-        "computes a value twice",
-    ),
-    "an argument of no kind": (
-        lambda h: h["signature"].update(output_slots=[0, 1, {"constant": [1]}]),
-        r"\[1\] as an argument or a result",
-    ),
-    "a field name that Python refuses to compile": (
-        lambda h: h["signature"].update(output_tree={"namedtuple": "A", "fields": [["\ufb01", "*"], ["fi", "*"]]}),
-        "a name in the header is no name of Python",
-    ),
-    "lists in lists in lists": (
-        lambda h: h["instructions"][0]["attributes"].update(x=json.loads("[" * 400 + "]" * 400)),
-        "nested too deeply|unknown attribute|has no attribute",
+    "an input that no argument brings": lambda h: h["signature"].update(input_slots=[0, 0]),
+    "a value made twice by one instruction": lambda h: h["instructions"][0].update(outputs=[4, 4]),
+    "an argument of no kind": lambda h: h["signature"].update(output_slots=[0, 1, {"constant": [1]}]),
+    "a field name that Python refuses to compile": lambda h: h["signature"].update(
+        output_tree={"namedtuple": "A", "fields": [["\ufb01", "*"], ["fi", "*"]]}
     ),
 }
 
 
 @pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize(("change", "message"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_hostile_header_is_refused_for_what_is_wrong_with_it(change, message, mmap, tmp_path):
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_header_is_refused_for_what_is_wrong_with_it(change, mmap, tmp_path):
     saved_with(engine.load(PROGRAM), tmp_path / "p", change)
-    with pytest.raises(ProgramError, match=rf"(?s)^{tmp_path / 'p'}: .*({message})"):
+    with messages.raises(ProgramError):
+        engine.load(tmp_path / "p", mmap=mmap)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_lists_in_lists_in_lists_are_refused(mmap, tmp_path):
+    """Whether their depth or the attribute is told depends on how many calls Python allows."""
+    deep = json.loads("[" * 400 + "]" * 400)
+    saved_with(engine.load(PROGRAM), tmp_path / "p", lambda h: h["instructions"][0]["attributes"].update(x=deep))
+    with pytest.raises(ProgramError, match=rf"(?s)^{tmp_path / 'p'}: .*(nested too deeply|has no attribute)"):
         engine.load(tmp_path / "p", mmap=mmap)
 
 
@@ -160,30 +153,24 @@ def with_index(path, change):
 
 
 INDICES = {
-    "a tensor twice": (lambda text: text.replace(b'"constant.3":', b'"constant.6":'), "a key comes twice"),
-    "bytes that are no UTF-8": (lambda text: text.replace(b"constant.3", b"constant.\xff"), "no text in UTF-8"),
-    "UTF-16": (lambda text: text.decode().encode("utf-16"), "no text in UTF-8"),
-    "an infinite offset": (lambda text: text.replace(b"[0,4]", b"[0,Infinity]"), "malformed sizes"),
-    "an offset of thousands of digits": (
-        lambda text: text.replace(b"[0,4]", b"[0," + b"9" * 5000 + b"]"),
-        "a number in the header is out of range",
-    ),
-    "overlapping tensors": (lambda text: text.replace(b"[644,3204]", b"[640,3200]"), "begins at"),
-    "nested too deeply": (lambda text: b"[" * 100_000 + text, "nested too deeply"),
-    "a list": (lambda _text: b"[]", "the header is no JSON object"),
-    "no metadata": (
-        lambda text: text.replace(b"__metadata__", b"__metadota__"),
-        "a safetensors file with weights and no program",
-    ),
+    "a tensor twice": lambda text: text.replace(b'"constant.3":', b'"constant.6":'),
+    "bytes that are no UTF-8": lambda text: text.replace(b"constant.3", b"constant.\xff"),
+    "UTF-16": lambda text: text.decode().encode("utf-16"),
+    "an infinite offset": lambda text: text.replace(b"[0,4]", b"[0,Infinity]"),
+    "an offset of thousands of digits": lambda text: text.replace(b"[0,4]", b"[0," + b"9" * 5000 + b"]"),
+    "overlapping tensors": lambda text: text.replace(b"[644,3204]", b"[640,3200]"),
+    "nested too deeply": lambda text: b"[" * 100_000 + text,
+    "a list": lambda _text: b"[]",
+    "no metadata": lambda text: text.replace(b"__metadata__", b"__metadota__"),
 }
 
 
 @pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize(("change", "message"), INDICES.values(), ids=INDICES.keys())
-def test_a_hostile_index_is_refused_for_what_is_wrong_with_it(change, message, mmap, tmp_path):
+@pytest.mark.parametrize("change", INDICES.values(), ids=INDICES.keys())
+def test_a_hostile_index_is_refused_for_what_is_wrong_with_it(change, mmap, tmp_path):
     path = with_index(tmp_path / "p", change)
     assert path.read_bytes() != INDEXED.read_bytes()
-    with pytest.raises(ProgramError, match=rf"^{path}: .*({message})"):
+    with messages.raises(ProgramError):
         engine.load(path, mmap=mmap)
 
 
@@ -192,34 +179,28 @@ def test_a_header_that_no_safetensors_tool_reads_is_refused_before_it_is_read(tm
     with path.open("wb") as file:
         file.write(struct.pack("<Q", 200_000_000))
         file.truncate(200_000_100)  # of which the file system stores nothing
-    with pytest.raises(ProgramError, match="the header has 200000000 bytes; at most 100000000"):
+    with messages.raises(ProgramError):
         engine.load(path)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (lambda h: h["facts"].update(max_length=13), "max_length is 13, and prefill takes texts of"),
-        (lambda h: h["facts"].update(max_length=10**30), "max_length is"),
-        (lambda h: h["facts"].update(batch=0), "must return logits"),
-        (
-            lambda h: h["entries"]["prefill"]["types"][h["entries"]["prefill"]["outputs"][0]][1].__setitem__(
-                0, {"size": [[["sequence"], 1], [[], -7]]}
-            ),
-            "must return logits",
+        lambda h: h["facts"].update(max_length=13),
+        lambda h: h["facts"].update(max_length=10**30),
+        lambda h: h["facts"].update(batch=0),
+        lambda h: h["entries"]["prefill"]["types"][h["entries"]["prefill"]["outputs"][0]][1].__setitem__(
+            0, {"size": [[["sequence"], 1], [[], -7]]}
         ),
-        (lambda h: h["entries"]["decode"]["constants"].popitem(), "the entries name different constants"),
-        (lambda h: h.update(entries={}), "refers to an entry that it does not have"),
-        (
-            lambda h: h["entries"]["decode"]["signature"].update(output_tree={"tuple": ["*"]}),
-            "decode does not take ids",
-        ),
+        lambda h: h["entries"]["decode"]["constants"].popitem(),
+        lambda h: h.update(entries={}),
+        lambda h: h["entries"]["decode"]["signature"].update(output_tree={"tuple": ["*"]}),
     ],
     ids=["length", "huge length", "batch", "batch that varies", "constants", "no entries", "structure"],
 )
-def test_a_decoder_file_that_contradicts_itself_is_refused(change, message, tmp_path):
+def test_a_decoder_file_that_contradicts_itself_is_refused(change, tmp_path):
     saved_with(engine.load_decoder(DECODER), tmp_path / "d", change)
-    with pytest.raises(ProgramError, match=rf"^{tmp_path / 'd'}: .*{message}"):
+    with messages.raises(ProgramError):
         engine.load_decoder(tmp_path / "d")
 
 
@@ -238,33 +219,28 @@ def test_program_files_say_nan_and_infinity(tmp_path):
 
 
 FOREIGN = {
-    "text": (b"Take these weights, please.\n", "it is a text file"),
-    "text with letters of several bytes": ("Gewichte für später, größer als zuvor.\n".encode(), "it is a text file"),
-    "JSON": (b'{"a": [{"b": 1}]}', "it is a text file"),
-    "an empty file": (b"", "it is an empty file"),
-    "the first byte of a program": (b"h", "it is a file of 1 byte, too short for the header of a safetensors file"),
-    "a short file": (b"short", "it is a file of 5 bytes, too short for the header of a safetensors file"),
-    "a zip archive": (b"PK\x03\x04" + bytes(60), "it is a zip archive, such as torch.save and torch.export.save write"),
-    "a pickle": (pickle.dumps({"weight": 1}), "it is a pickle"),
-    "a large GGUF": (b"GGUF\x03\0\0\0" + bytes(60), "it is a GGUF file, which holds weights and no program"),
-    "zeros": (bytes(64), "it is a file of 64 bytes that does not begin with the header of a safetensors file"),
-    "weights": (safetensors.numpy.save({"w": np.ones(3)}), "it is a safetensors file with weights and no program"),
-    "weights with metadata": (
-        safetensors.numpy.save({"w": np.ones(3)}, {"format": "pt"}),
-        "it is a safetensors file with weights and no program",
-    ),
+    "text": b"Take these weights, please.\n",
+    "text with letters of several bytes": "Gewichte für später, größer als zuvor.\n".encode(),
+    "JSON": b'{"a": [{"b": 1}]}',
+    "an empty file": b"",
+    "the first byte of a program": b"h",
+    "a short file": b"short",
+    "a zip archive": b"PK\x03\x04" + bytes(60),
+    "a pickle": pickle.dumps({"weight": 1}),
+    "a large GGUF": b"GGUF\x03\0\0\0" + bytes(60),
+    "zeros": bytes(64),
+    "weights": safetensors.numpy.save({"w": np.ones(3)}),
+    "weights with metadata": safetensors.numpy.save({"w": np.ones(3)}, {"format": "pt"}),
 }
 
 
 @pytest.mark.parametrize("load", [engine.load, engine.load_decoder])
-@pytest.mark.parametrize(("contents", "kind"), FOREIGN.values(), ids=FOREIGN.keys())
-def test_a_file_of_another_kind_is_named(contents, kind, load, tmp_path):
+@pytest.mark.parametrize("contents", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_file_of_another_kind_is_named(contents, load, tmp_path):
     path = tmp_path / "model.file"
     path.write_bytes(contents)
-    with pytest.raises(ProgramError) as e:
+    with messages.raises(ProgramError):
         load(path)
-    expected = "expected a file that the save method of a program or a decoder wrote"
-    assert str(e.value) == f"{path}: not an engine file: {kind}; {expected}"
 
 
 def test_a_message_about_a_header_has_no_wording_of_python(tmp_path):
@@ -276,12 +252,24 @@ def test_a_message_about_a_header_has_no_wording_of_python(tmp_path):
         lambda h: h["constants"].update({"x": "constant.6"}),
     ):
         saved_with(engine.load(PROGRAM), tmp_path / "p", change)
-        with pytest.raises(ProgramError, match="another type or length than expected"):
+        with messages.raises(ProgramError):
             engine.load(tmp_path / "p")
 
 
-@pytest.mark.parametrize(("source", "load"), [(PROGRAM, engine.load), (DECODER, engine.load_decoder)])
-@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize(
+    ("source", "load", "mmap"),
+    [
+        (DECODER, engine.load_decoder, True),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (DECODER, engine.load_decoder, False),
+                (PROGRAM, engine.load, False),
+                (PROGRAM, engine.load, True),
+            )
+        ),
+    ],
+)
 def test_a_file_that_is_cut_or_has_a_changed_byte_anywhere_is_refused_in_one_line(source, load, mmap, tmp_path):
     raw, path = source.read_bytes(), tmp_path / "model.engine"
     start = 8 + int.from_bytes(raw[:8], "little")

@@ -12,6 +12,7 @@ from engine.ops import TABLE
 from engine.targets.cpu import CPU, native
 from suites import models
 from suites.harness.judge.reference import Upcast
+from tests import messages
 from tests.exports import export_model
 
 NAMES = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny")
@@ -19,6 +20,7 @@ NAMES = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny")
 FACTOR = 4.0
 OPS = ("linear", "gated_linear", "layer_norm", "rms_norm", "rope", "attention")
 SHAPES = ((1, 1), (1, 2), (2, 17), (3, 64))
+LONG = pytest.mark.long
 
 
 def relative_errors(model, inputs, result: torch.Tensor) -> tuple[float, float]:
@@ -38,10 +40,22 @@ def launched(program) -> list[tuple[str, dict]]:
     return [(i.op, dict(i.attributes)) for i in program.lowered.instructions if TABLE[i.op].view is None]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("options", [{}, {"attention": "eager"}, {"logits": "last"}])
-def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, options):
-    for batch, sequence in SHAPES:
+# GPT-2 and Qwen3 differ most: positions that are added or turned, norms with a mean or without, shared key heads.
+EXACT = {("gpt2-tiny", "sdpa", "all"), ("qwen3-tiny", "eager", "all"), ("gpt2-tiny", "sdpa", "last")}
+
+
+@pytest.mark.parametrize("shapes", [SHAPES[::2], pytest.param(SHAPES[1::2], marks=LONG)], ids=["some", "others"])
+@pytest.mark.parametrize(
+    ("name", "attention", "logits"),
+    [
+        pytest.param(name, *options, marks=() if (name, *options) in EXACT else LONG)
+        for name in NAMES
+        for options in (("sdpa", "all"), ("eager", "all"), ("sdpa", "last"))
+    ],
+)
+def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, attention, logits, shapes):
+    options = {"attention": attention, "logits": logits}
+    for batch, sequence in shapes:
         model, inputs, exported = export_model(name, batch=batch, sequence=sequence, **options)
         program = engine.compile(exported, inputs)
         assert program.report().fallback_nodes == 0
@@ -53,7 +67,7 @@ def test_a_language_model_is_as_exact_as_eager_at_several_sizes(name, options):
     assert torch.equal(engine.compile(exported, inputs, engine.Config(threads=2))(*inputs), one)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "qwen3-tiny" else LONG) for name in NAMES])
 @pytest.mark.parametrize("isa", native.kernel_isas("f32"))
 def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     model, inputs, exported = export_model(name, batch=2, sequence=9)
@@ -64,11 +78,20 @@ def test_every_instruction_set_is_as_exact_as_eager(name, isa):
     assert ours <= FACTOR * eagers
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+CAUSAL = {("gpt2-tiny", "sdpa"), ("qwen3-tiny", "eager")}
+
+
+@pytest.mark.parametrize(
+    ("name", "attention"),
+    [
+        pytest.param(name, attention, marks=() if (name, attention) in CAUSAL else LONG)
+        for name in NAMES
+        for attention in ("sdpa", "eager")
+    ],
+)
 def test_every_attention_is_causal_and_has_no_mask(name, attention):
-    model, inputs = models.get(name).build(batch=2, sequence=12, attention=attention)
-    program = engine.compile(model, inputs)
+    _model, inputs, exported = export_model(name, batch=2, sequence=12, attention=attention)
+    program = engine.compile(exported, inputs)
     found = [i for i in program.lowered.instructions if i.op == "attention"]
     assert len(found) == 2
     assert all(i.attributes["causal"] and i.inputs[TABLE["attention"].position("mask")] is None for i in found)
@@ -76,19 +99,21 @@ def test_every_attention_is_causal_and_has_no_mask(name, attention):
 
 
 def test_a_layer_of_gpt2_takes_seven_launches():
-    model, inputs = models.get("gpt2-tiny").build(batch=2, sequence=12)
+    _model, inputs, exported = export_model("gpt2-tiny", batch=2, sequence=12, attention="sdpa")
     layer = ["layer_norm", "linear", "attention", "linear", "layer_norm", "linear", "linear"]
-    found = launched(engine.compile(model, inputs))
+    found = launched(engine.compile(exported, inputs))
     assert [op for op, _ in found] == ["embedding", "add", *layer, *layer, "layer_norm", "linear"]
     activations = [attributes["activation"] for op, attributes in found if op == "linear"]
     assert activations == [*(["none", "none", "gelu_tanh", "none"] * 2), "none"]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("sequence", [1, 12])
+@pytest.mark.parametrize(
+    ("sequence", "attention"),
+    [(1, "sdpa"), pytest.param(1, "eager", marks=LONG), pytest.param(12, "sdpa", marks=LONG), (12, "eager")],
+)
 def test_a_layer_of_qwen3_takes_eleven_launches_and_copies_nothing(attention, sequence):
-    model, inputs = models.get("qwen3-tiny").build(batch=2, sequence=sequence, attention=attention)
-    program = engine.compile(model, inputs)
+    _model, inputs, exported = export_model("qwen3-tiny", batch=2, sequence=sequence, attention=attention)
+    program = engine.compile(exported, inputs)
     heads = ["rms_norm", "rms_norm", "rope", "rope", "attention"]
     layer = ["rms_norm", "linear", *heads, "linear", "rms_norm", "gated_linear", "linear"]
     found = [op for op, _ in launched(program)]
@@ -99,14 +124,14 @@ def test_a_layer_of_qwen3_takes_eleven_launches_and_copies_nothing(attention, se
     assert key_heads == [4, 2, 2] * 2, "key heads are shared, not repeated"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "gpt2-tiny" else LONG) for name in NAMES])
 def test_an_id_out_of_the_vocabulary_is_an_error(name):
     model, (ids,) = models.get(name).build(sequence=5)
     program = engine.compile(model, (ids,))
     for bad in (211, -1):
         broken = ids.clone()
         broken[0, 3] = bad
-        with pytest.raises(engine.EngineError, match="out of range"):
+        with messages.raises(engine.EngineError):
             program(broken)
 
 
@@ -121,8 +146,8 @@ class Padded(torch.nn.Module):
         return self.network(input_ids=ids, attention_mask=mask, use_cache=False).logits
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("name", ["gpt2-tiny", "qwen3-tiny"])
+@pytest.mark.parametrize("attention", ["eager", pytest.param("sdpa", marks=LONG)])
+@pytest.mark.parametrize("name", ["gpt2-tiny", pytest.param("qwen3-tiny", marks=LONG)])
 def test_padding_in_front_of_a_text_and_a_text_of_nothing_else(name, attention):
     model = Padded(name, attention).eval()
     ids, mask = torch.randint(0, 200, (3, 9)), torch.ones(3, 9, dtype=torch.int64)
@@ -151,13 +176,9 @@ def test_the_cache_of_transformers_is_refused_with_the_way_around_it(llama, conf
     from transformers import DynamicCache
 
     model, ids = llama
-    for verb, given in (("returns", {}), ("takes", {"past_key_values": DynamicCache()})):
-        with pytest.raises(engine.EngineError) as e:
+    for given in ({}, {"past_key_values": DynamicCache()}):
+        with messages.raises(engine.EngineError):
             engine.compile(model, ((ids,), given), config)
-        assert f"it {verb} a DynamicCache of transformers, which a program cannot hold" in str(e.value)
-        assert "set model.config.use_cache = False" in str(e.value)
-        assert "engine.compile_decoder" in str(e.value)
-        assert "pytree" not in str(e.value)
 
 
 def test_a_model_of_transformers_without_its_cache_is_compiled_as_it_comes(llama):
@@ -176,7 +197,7 @@ def test_a_model_of_transformers_without_its_cache_is_compiled_as_it_comes(llama
 def test_a_mixture_of_experts_of_transformers_is_refused_with_the_setting_that_compiles():
     from transformers import MixtralConfig, MixtralForCausalLM
 
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     torch.manual_seed(0)
     config = MixtralConfig(
         vocab_size=32, max_position_embeddings=64, num_key_value_heads=1, num_local_experts=4, use_cache=False, **sizes
@@ -194,8 +215,5 @@ def test_a_mixture_of_experts_of_transformers_is_refused_with_the_setting_that_c
 
 
 def test_a_module_with_other_parameters_is_no_decoder(llama):
-    message = (
-        r"module: expected forward\(ids, position, lengths\), got LlamaForCausalLM.forward\(input_ids, attention_mask"
-    )
-    with pytest.raises(engine.ConfigError, match=message):
+    with messages.raises(engine.ConfigError):
         engine.compile_decoder(llama[0], 64)

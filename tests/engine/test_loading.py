@@ -22,6 +22,7 @@ import engine
 from engine.errors import ConfigError, ProgramError
 from engine.ops import TABLE
 from engine.program import VERSION, container, reader
+from tests import messages
 from tests.files import saved_with
 from tests.golden import models as golden
 
@@ -178,15 +179,32 @@ LEFT = """
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="mappings are listed in Linux's /proc")
-@pytest.mark.parametrize("target", ["cpu", "interpreter"])
-@pytest.mark.parametrize("path", [PROGRAM, DECODER])
-@pytest.mark.parametrize("mmap", MODES)
+@pytest.mark.parametrize(
+    ("mmap", "path", "target"),
+    [
+        (False, PROGRAM, "cpu"),
+        (True, DECODER, "cpu"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (False, PROGRAM, "interpreter"),
+                (False, DECODER, "cpu"),
+                (False, DECODER, "interpreter"),
+                (True, PROGRAM, "cpu"),
+                (True, PROGRAM, "interpreter"),
+                (True, DECODER, "interpreter"),
+            )
+        ),
+    ],
+)
 def test_a_loaded_file_is_mapped_and_open_only_if_asked_for(path, mmap, target):
     done = in_process(LEFT, path, path.stem.split("-")[0], mmap, target)
     assert done.stdout.split() == [str(mmap), str(mmap)], done.stderr  # a mapping of Python keeps the file open
 
 
-@pytest.mark.parametrize("change", ["truncate", "overwrite", "delete"])
+@pytest.mark.parametrize(
+    "change", ["truncate", *(pytest.param(c, marks=pytest.mark.long) for c in ("overwrite", "delete"))]
+)
 def test_what_happens_to_the_file_later_does_not_change_a_program(compiled, tmp_path, change):
     """Also for sizes whose plan is made only then, which read and pack constants again if they need to."""
     path = tmp_path / "p.engine"
@@ -229,7 +247,7 @@ def test_a_mapped_program_whose_file_was_overwritten_is_not_saved(compiled, tmp_
         size = path.stat().st_size - start
         file.seek(start)
         file.write(bytes(size))
-    with pytest.raises(ProgramError, match="has changed in the mapped file"):
+    with messages.raises(ProgramError):
         program.save(tmp_path / "again.engine")
     assert not (tmp_path / "again.engine").exists()
 
@@ -237,14 +255,14 @@ def test_a_mapped_program_whose_file_was_overwritten_is_not_saved(compiled, tmp_
 @pytest.mark.parametrize("name", ["\ud800", "before \udfff"])
 def test_half_of_a_surrogate_pair_is_refused(compiled, tmp_path, name):
     saved_with(compiled, tmp_path / "p.engine", lambda header: header.update(name=name))
-    with pytest.raises(ProgramError, match="no text in UTF-8"):
+    with messages.raises(ProgramError):
         engine.load(tmp_path / "p.engine")
 
 
 def test_a_path_that_no_file_can_have_is_refused_by_load_and_save(compiled, tmp_path):
     path = f"{tmp_path}/p\ud800.engine"
     for call in (engine.load, compiled.save):
-        with pytest.raises(ConfigError, match=r"path: expected the name of a file, got '.*p\\ud800.engine', which has"):
+        with messages.raises(ConfigError):
             call(path)
 
 
@@ -254,7 +272,7 @@ def test_a_full_disk_is_told_in_the_words_of_the_system(compiled, tmp_path, monk
         raise safetensors.SafetensorError(text)
 
     monkeypatch.setattr(safetensors.numpy, "save_file", fail)
-    with pytest.raises(ProgramError, match=r"p.engine: cannot be written: No space left on device$"):
+    with messages.raises(ProgramError):
         compiled.save(tmp_path / "p.engine")
 
 
@@ -389,7 +407,7 @@ def test_an_error_of_the_disk_is_an_error_of_the_program(compiled, tmp_path, mon
         raise OSError(5, "Input/output error")
 
     Interrupted(monkeypatch, fail)
-    with pytest.raises(ProgramError, match=rf"^{path}: Input/output error$"):
+    with messages.raises(ProgramError):
         engine.load(path)
 
 
@@ -405,31 +423,27 @@ def test_every_damaged_weight_is_found_by_its_checksum_and_only_by_it(tmp_path, 
         damaged[start + entry["data_offsets"][0]] ^= 1
         path = tmp_path / "bad.engine"
         path.write_bytes(damaged)
-        with pytest.raises(ProgramError, match=r"checksum of constant.* does not match"):
+        with messages.raises(ProgramError):
             engine.load(path, mmap=mmap)
         engine.load(path, "header", mmap=mmap)
 
 
 def test_a_folder_is_no_program(tmp_path):
     for mmap in MODES:
-        with pytest.raises(
-            ProgramError, match=rf"^{tmp_path}: not a regular file: it is a folder; expected a file that "
-        ):
+        with messages.raises(ProgramError):
             engine.load(tmp_path, mmap=mmap)
 
 
 def test_a_device_is_no_program():
     for load in (engine.load, engine.load_decoder):
         for path in ("/dev/zero", "/dev/null"):
-            with pytest.raises(ProgramError) as raised:
+            with messages.raises(ProgramError):
                 load(path)
-            wanted = "a file that the save method of a program or a decoder wrote"
-            assert str(raised.value) == f"{path}: not a regular file: it is a device; expected {wanted}"
 
 
 def test_mmap_is_a_bool():
     for load in (engine.load, engine.load_decoder):
-        with pytest.raises(ConfigError, match="mmap: expected True or False, got 1"):
+        with messages.raises(ConfigError):
             load(PROGRAM, mmap=1)
 
 
@@ -507,19 +521,18 @@ def test_a_decoder_file_may_not_ask_for_a_cache_of_more_memory_than_there_is(tmp
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for mmap in (False, True):
-        with pytest.raises(ProgramError, match="not a regular file: it is a pipe; expected a file that "):
+        with messages.raises(ProgramError):
             engine.load(tmp_path / "pipe", mmap=mmap)
 
 
 def test_a_type_of_activations_that_a_program_was_not_compiled_with_is_refused_when_loading(compiled, tmp_path):
     path = tmp_path / "p.engine"
     compiled.save(path)
-    message = "^activations: model: the type of values is chosen when compiling, and the program was compiled with fl"
-    with pytest.raises(ConfigError, match=message):
+    with messages.raises(ConfigError):
         engine.load(path, config=engine.Config(activations="model"))
     assert engine.load(path, config=compiled.config).config.activations == "float32"
     earlier = golden.file("program", golden.VERSIONS[0])
-    with pytest.raises(ConfigError, match="chosen when compiling, and the file does not name it"):
+    with messages.raises(ConfigError):
         engine.load(earlier, config=engine.Config(activations="float32"))
-    with pytest.raises(ConfigError, match="chosen when compiling, and the file does not name it"):
+    with messages.raises(ConfigError):
         engine.load_decoder(golden.file("decoder", golden.VERSIONS[0]), config=engine.Config(activations="float32"))

@@ -17,6 +17,7 @@ from torch import nn
 import engine
 from engine import memory
 from engine.targets import host
+from tests import messages
 
 FLOAT = np.dtype(np.float32)
 X = torch.linspace(-1, 1, 128 * 64).reshape(128, 64)
@@ -207,13 +208,16 @@ def test_the_interpreter_releases_a_value_after_its_last_use(traced):
 
 
 PEAK_OF_A_TRACE = """
-    import torch
+    import numpy as np
     import engine
-    from tests.engine.test_memory import Chain, resident
 
-    x = torch.ones(1 << 21)
-    program = engine.compile(Chain().eval(), (x,), engine.Config(pipeline=()))
-    program.trace(torch.ones(1 << 21))
+    def resident(name):
+        line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+        return int(line.split()[1]) << 10
+
+    x = np.ones(1 << 21, np.float32)
+    program = engine.load(sys.argv[1], config=engine.Config(pipeline=()))
+    program.trace(np.ones(1 << 21, np.float32))
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
     program.trace(x)
@@ -221,16 +225,12 @@ PEAK_OF_A_TRACE = """
 """
 
 
-def resident(name):
-    """``VmRSS`` or ``VmHWM`` of this process, bytes."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
-    return int(line.split()[1]) << 10
-
-
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from Linux's /proc")
-def test_a_trace_on_the_cpu_releases_a_value_after_its_last_use():
-    code = "from pathlib import Path\n" + textwrap.dedent(PEAK_OF_A_TRACE)
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120)
+def test_a_trace_on_the_cpu_releases_a_value_after_its_last_use(tmp_path):
+    engine.compile(Chain().eval(), (torch.ones(1 << 21),), engine.Config(pipeline=())).save(tmp_path / "p.engine")
+    code = "import sys\nfrom pathlib import Path\n" + textwrap.dedent(PEAK_OF_A_TRACE)
+    command = [sys.executable, "-c", code, str(tmp_path / "p.engine")]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     # two or three values, the result twice, and statistics in float64 with a mask: about 7 times a value
     assert int(found.stdout) < 12 * 4 * (1 << 21)
     assert Chain.LENGTH > 20
@@ -242,10 +242,10 @@ def test_the_interpreter_asks_for_as_much_memory_as_values_take_at_the_same_time
     monkeypatch.setattr(memory, "total_bytes", lambda: 3 * x.nbytes)  # the first, one that is read, one that is made
     program(x)
     monkeypatch.setattr(memory, "total_bytes", lambda: 3 * x.nbytes - 1)
-    with pytest.raises(engine.ProgramError, match=rf"a call in the interpreter takes {3 * x.nbytes} bytes"):
+    with messages.raises(engine.ProgramError):
         program(x)
 
 
 def test_memory_that_the_system_does_not_give_is_a_program_error():
-    with pytest.raises(engine.ProgramError, match="no memory for 281474976710656 bytes"):
+    with messages.raises(engine.ProgramError):
         memory.aligned_empty(1 << 48)

@@ -9,6 +9,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import engine
+from tests import messages
 
 X = torch.linspace(-2, 2, 24).reshape(3, 8)
 
@@ -47,29 +48,27 @@ def _resized_and_turned() -> torch.Tensor:
 
 
 WITHOUT_MEMORY = {
-    "zeros that torch does not store": (_zero, "got a tensor without memory"),
-    "fake": (_fake, "got a tensor without memory"),
-    "storage of no bytes": (lambda: _resized(0), "needs a storage of 96 bytes and has one of 0"),
-    "storage of too few bytes": (lambda: _resized(95), "needs a storage of 96 bytes and has one of 95"),
-    "part that begins after the end": (lambda: _resized(0, slice(3, 6)), "needs a storage of 192 bytes"),
-    "part that ends after the end": (lambda: _resized(96, slice(3, 6)), "of 192 bytes and has one of 96"),
-    "not contiguous": (_resized_and_turned, "needs a storage of 96 bytes and has one of 64"),
-    "nested": (lambda: torch.nested.nested_tensor([X, X]), "got a nested tensor"),
-    "jagged": (lambda: torch.nested.nested_tensor([X, X], layout=torch.jagged), "got a nested tensor"),
-    "compressed rows": (X.to_sparse_csr, "torch.sparse_csr"),
+    "zeros that torch does not store": _zero,
+    "fake": _fake,
+    "storage of no bytes": lambda: _resized(0),
+    "storage of too few bytes": lambda: _resized(95),
+    "part that begins after the end": lambda: _resized(0, slice(3, 6)),
+    "part that ends after the end": lambda: _resized(96, slice(3, 6)),
+    "not contiguous": _resized_and_turned,
+    "nested": lambda: torch.nested.nested_tensor([X, X]),
+    "jagged": lambda: torch.nested.nested_tensor([X, X], layout=torch.jagged),
+    "compressed rows": X.to_sparse_csr,
 }
 
 
 @pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype", "ignore:Sparse CSR tensor support")
 @pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "dynamic"])
-@pytest.mark.parametrize(("make", "message"), WITHOUT_MEMORY.values(), ids=WITHOUT_MEMORY.keys())
-def test_a_tensor_whose_values_are_not_in_memory_is_refused(make, message, fixed):
+@pytest.mark.parametrize("make", WITHOUT_MEMORY.values(), ids=WITHOUT_MEMORY.keys())
+def test_a_tensor_whose_values_are_not_in_memory_is_refused(make, fixed):
     rows = None if fixed else ({0: torch.export.Dim("rows", min=2, max=64)},)
     program = engine.compile(as_module(lambda x: x * 2), (X,), dynamic_shapes=rows)
-    with pytest.raises(engine.ShapeError) as e:
+    with messages.raises(engine.ShapeError):
         program(make())
-    assert message in str(e.value)
-    assert "\n" not in str(e.value)
     assert torch.equal(program(X), X * 2)
 
 
@@ -78,7 +77,7 @@ def test_a_masked_array_is_refused(fixed):
     rows = None if fixed else ({0: torch.export.Dim("rows", min=2, max=64)},)
     program = engine.compile(as_module(lambda x: x * 2), (X,), dynamic_shapes=rows)
     array = np.ma.masked_array(X.numpy(), mask=X.numpy() > 0)
-    with pytest.raises(engine.ShapeError, match=r"got a masked array, whose mask is not read; its method filled\(\)"):
+    with messages.raises(engine.ShapeError):
         program(array)
     assert np.array_equal(program(array.filled(0)), array.filled(0) * 2)
 
@@ -95,9 +94,8 @@ def test_tensors_that_torch_wraps_are_refused_in_one_sentence():
         lambda: torch.export.export(as_module(program), (X,), strict=False),
     )
     for call in calls:
-        with pytest.raises(engine.ShapeError, match="got a tensor without memory") as e:
+        with messages.raises(engine.ShapeError):
             call()
-        assert "\n" not in str(e.value)
 
 
 def test_an_empty_tensor_needs_no_memory():
@@ -112,10 +110,10 @@ def test_an_empty_tensor_needs_no_memory():
 def test_a_weight_whose_memory_was_released_is_refused_when_compiling(nbytes):
     model = nn.Linear(8, 4).eval()
     model.weight.untyped_storage().resize_(nbytes)
-    with pytest.raises(engine.ConfigError, match=f"^weight: .* needs a storage of 128 bytes and has one of {nbytes}"):
+    with messages.raises(engine.ConfigError):
         engine.compile(model, (X,))
 
 
 def test_an_example_input_without_memory_is_refused_when_compiling():
-    with pytest.raises(engine.ShapeError, match=r"^input 0: expected a dense tensor with data, got a tensor without"):
+    with messages.raises(engine.ShapeError):
         engine.compile(linear(), (_zero(),))

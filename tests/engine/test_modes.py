@@ -9,6 +9,7 @@ from torch._subclasses import FakeTensorMode
 from torch.export import Dim
 
 import engine
+from tests import messages
 
 X = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
 
@@ -47,18 +48,17 @@ def test_compiling_works_under_another_default_device(model):
 
 
 def test_a_mode_that_gives_tensors_no_memory_is_named(programs):
-    told = r"such as FakeTensorMode or a transform of torch\.func"
     for program in programs:
         for _ in range(2):
             with FakeTensorMode(allow_non_fake_inputs=True):
                 for call in (program, program.trace):
-                    with pytest.raises(engine.ExecutionError, match=told):
+                    with messages.raises(engine.ExecutionError):
                         call(X)
         assert program(X).is_cpu
 
 
 def test_a_model_is_not_compiled_in_such_a_mode(model):
-    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(engine.ConfigError, match="such as FakeTensorMode"):
+    with FakeTensorMode(allow_non_fake_inputs=True), messages.raises(engine.ConfigError):
         engine.compile(model, (X,))
 
 
@@ -73,5 +73,5 @@ def test_a_model_is_not_compiled_in_such_a_mode(model):
 )
 def test_a_transform_around_a_call_is_named(model, transform, fallback):
     program = engine.compile(model, (X,), engine.Config(fallback=fallback))
-    with pytest.raises(engine.ExecutionError, match=r"a transform of torch\.func"):
+    with messages.raises(engine.ExecutionError):
         transform(program)(torch.randn(3))

@@ -16,6 +16,7 @@ from engine.targets.cpu import CPU, native
 from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.weights import Weights
 from engine.targets.plan import BoundPlan
+from tests import messages
 from tests.ops.case import Case, types_of
 from tests.ops.cases import CASES
 
@@ -100,32 +101,40 @@ def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndar
 
 
 LAYOUTS = [dense, reversed_axes, padded, constant]
+ISAS = native.kernel_isas()
+LEAST, MOST = ISAS[0], ISAS[-1]
+EVERY = [(isa, threads) for isa in ISAS for threads in (1, 2)]
+# Kernels have one source for all instruction sets, and strides are read by that.
+SOME = {lay: [(LEAST, 2), (MOST, 2)] if lay is dense else [(MOST, 1)] for lay in LAYOUTS}
 
 
+@pytest.mark.parametrize("share", ["some", pytest.param("others", marks=pytest.mark.long)])
 @pytest.mark.parametrize("lay", LAYOUTS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("op", sorted(name for name, op in TABLE.items() if op.has_kernels))
-def test_native_kernels_compute_the_definition(op, lay):
+def test_native_kernels_compute_the_definition(op, lay, share):
+    """On each instruction set, by one thread and by two."""
     cases = [c for c in CASES if c.op == op]
     assert cases, "every op has cases"
     for case in cases:
         with np.errstate(all="ignore"):
             expected = TABLE[op].reference(*case.inputs(), **case.complete())
-        for isa in native.kernel_isas():
-            for threads in (1, 2):
-                g, given = build(case, lay)
-                (result,), _ = run(g, given, Config(isa=isa, threads=threads))
-                name = result.dtype.name
-                label = f"{case.id} on {isa}, {threads} thread(s)"
-                if name not in RELATIVE:
-                    np.testing.assert_array_equal(result, expected, err_msg=label)
-                    continue
-                np.testing.assert_allclose(
-                    result.astype(np.float64),
-                    np.asarray(expected, np.float64),
-                    rtol=RELATIVE[name],
-                    atol=ABSOLUTE[name] * magnitude(op, expected),
-                    err_msg=label,
-                )
+        for isa, threads in EVERY:
+            if ((isa, threads) in SOME[lay]) != (share == "some"):
+                continue
+            g, given = build(case, lay)
+            (result,), _ = run(g, given, Config(isa=isa, threads=threads))
+            name = result.dtype.name
+            label = f"{case.id} on {isa}, {threads} thread(s)"
+            if name not in RELATIVE:
+                np.testing.assert_array_equal(result, expected, err_msg=label)
+                continue
+            np.testing.assert_allclose(
+                result.astype(np.float64),
+                np.asarray(expected, np.float64),
+                rtol=RELATIVE[name],
+                atol=ABSOLUTE[name] * magnitude(op, expected),
+                err_msg=label,
+            )
 
 
 @pytest.mark.parametrize("isa", native.kernel_isas())
@@ -139,11 +148,12 @@ def test_gelu_of_far_negative_numbers_is_nearly_0(isa):
     assert np.all(np.abs(result) <= np.where(x < -9, 1e-32, 1e-14))
 
 
-@pytest.mark.parametrize("isa", native.kernel_isas())
-def test_the_same_bits_at_any_number_of_threads(isa):
+@pytest.mark.parametrize("threads", [3, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("isa", [MOST, *(pytest.param(isa, marks=pytest.mark.long) for isa in ISAS if isa != MOST)])
+def test_the_same_bits_at_any_number_of_threads(isa, threads):
     for case in (c for c in CASES if TABLE[c.op].has_kernels):
-        results = [run(*build(case, constant), Config(isa=isa, threads=t))[0][0].tobytes() for t in (1, 2, 3)]
-        assert results[0] == results[1] == results[2], case.id
+        results = [run(*build(case, constant), Config(isa=isa, threads=t))[0][0].tobytes() for t in (1, threads)]
+        assert results[0] == results[1], case.id
 
 
 @pytest.mark.parametrize("op", ["embedding", "embedding_norm", "gather", "index", "index_select"])
@@ -162,7 +172,7 @@ def test_indices_out_of_range_are_an_error(op):
         inputs: list[Value | None] = [dense(g, n, a)[0] for n, a in enumerate((table, index))]
         absent = [None for name in TABLE[op].inputs if name.endswith("?")]
         g.outputs = [g.emit(op, [*inputs, *absent], **attributes)]
-        with pytest.raises(ExecutionError, match="out of range"):
+        with messages.raises(ExecutionError):
             run(g, [table, index], Config())
 
 
@@ -171,7 +181,7 @@ def test_a_tap_out_of_range_is_an_error(bad):
     arrays = [np.zeros(4, np.float32), np.array([[0, bad]]), np.ones((1, 2), np.float32)]
     g = Graph()
     g.outputs = [g.emit("resample", [dense(g, n, a)[0] for n, a in enumerate(arrays)], axis=0)]
-    with pytest.raises(ExecutionError, match="out of range"):
+    with messages.raises(ExecutionError):
         run(g, arrays, Config())
 
 
@@ -182,7 +192,7 @@ def test_a_write_out_of_range_is_an_error(op, attributes, bad):
     arrays = [x, index, values] if op == "scatter" else [x, values, index]
     g = Graph()
     g.outputs = [g.emit(op, [dense(g, n, a)[0] for n, a in enumerate(arrays)], **attributes)]
-    with pytest.raises(ExecutionError, match="out of range"):
+    with messages.raises(ExecutionError):
         run(g, arrays, Config())
 
 
@@ -192,7 +202,7 @@ def test_division_of_integers_by_zero_is_an_error(op):
     g = Graph()
     inputs = [dense(g, n, x)[0] for n, x in enumerate((a, b))]
     g.outputs = [g.emit(op, inputs)]
-    with pytest.raises(ExecutionError, match="divided by zero"):
+    with messages.raises(ExecutionError):
         run(g, [a, b], Config())
 
 

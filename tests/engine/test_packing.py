@@ -79,12 +79,16 @@ def test_kernels_of_different_ops_want_one_layout():
 @pytest.fixture
 def convolution():
     """A program that changes between two layouts of one weight: Winograd's for large pictures alone."""
-    torch.manual_seed(0)
-    model = nn.Conv2d(64, 64, 3, padding=1)
-    dynamic = ({2: Dim("h", min=1, max=64), 3: Dim("w", min=1, max=64)},)
-    isa = native.kernel_isas("f32")[-1]
-    program = compiled(model, (torch.randn(1, 64, 28, 28),), dynamic=dynamic, plans=1, isa=isa)
-    return model, program
+    gc.collect()
+    gc.freeze()  # `packings` need not look through what is there before
+    try:
+        torch.manual_seed(0)
+        model = nn.Conv2d(64, 64, 3, padding=1)
+        dynamic = ({2: Dim("h", min=1, max=64), 3: Dim("w", min=1, max=64)},)
+        isa = native.kernel_isas("f32")[-1]
+        yield model, compiled(model, (torch.randn(1, 64, 28, 28),), dynamic=dynamic, plans=1, isa=isa)
+    finally:
+        gc.unfreeze()
 
 
 def packings(program):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from engine import planner
 from engine.errors import VerificationError
 from engine.planner import Request, verify
+from tests import messages
 
 requests = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 20), st.integers(0, 8)).map(
@@ -18,7 +19,7 @@ requests = st.lists(
 )
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(requests)
 @pytest.mark.parametrize("strategy", list(planner.STRATEGIES))
 def test_every_plan_verifies_and_is_at_least_the_bound(strategy, wanted):
@@ -41,10 +42,10 @@ def test_buffers_that_never_meet_share_memory():
 def test_the_verifier_sees_an_overlap():
     wanted = [Request(64, 0, 1), Request(64, 1, 2)]
     broken = planner.MemoryPlan((0, 0), 64, 128)
-    with pytest.raises(VerificationError, match="overlap"):
+    with messages.raises(VerificationError):
         verify.plan(wanted, broken)
 
 
 def test_the_verifier_sees_a_buffer_outside_of_the_arena():
-    with pytest.raises(VerificationError, match="does not fit"):
+    with messages.raises(VerificationError):
         verify.plan([Request(65, 0, 1)], planner.MemoryPlan((0,), 64, 64))

@@ -27,6 +27,7 @@ from engine.graph import Graph
 from engine.ops import TensorType
 from engine.program import Signature, reader
 from engine.targets import interpreter
+from tests import messages
 
 
 def small(seed: int = 0) -> program.Artifact:
@@ -91,7 +92,11 @@ def test_truncated_files_are_refused_wherever_they_end(tmp_path):
     whole = (tmp_path / "p").read_bytes()
     for length in [*range(64), *range(64, len(whole) - 1, 37), len(whole) - 1]:
         (tmp_path / "cut").write_bytes(whole[:length])
-        with pytest.raises(ProgramError, match="truncated: " if length >= 8 else "not an engine file"):
+        with pytest.raises(ProgramError):
+            reader.load(tmp_path / "cut")
+    for length in (0, 7, 8, 63, len(whole) - 1):
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with messages.raises(ProgramError):
             reader.load(tmp_path / "cut")
 
 
@@ -182,7 +187,7 @@ def test_hostile_headers_with_right_hashes_are_refused(tmp_path, change):
 def test_bytes_after_the_end_are_refused(tmp_path):
     small().save(tmp_path / "p")
     (tmp_path / "p").write_bytes((tmp_path / "p").read_bytes() + b"more")
-    with pytest.raises(ProgramError, match="tensors end at"):
+    with messages.raises(ProgramError):
         reader.load(tmp_path / "p")
 
 
@@ -190,23 +195,21 @@ def test_missing_and_foreign_files_are_named(tmp_path):
     with pytest.raises(ProgramError, match="No such file"):
         reader.load(tmp_path / "nothing")
     (tmp_path / "text").write_text("hello, this is a text and no program at all")
-    with pytest.raises(ProgramError, match="text"):
+    with messages.raises(ProgramError):
         reader.load(tmp_path / "text")
 
 
 @pytest.mark.parametrize("path", [None, 3, b"p.engine", ["p.engine"]])
 def test_what_names_no_file_is_refused(path):
     for call in (engine.load, engine.load_decoder, small().save):
-        with pytest.raises(ConfigError, match="path: expected the name of a file, a str or a Path, got "):
+        with messages.raises(ConfigError):
             call(path)
 
 
-@pytest.mark.parametrize(
-    ("path", "told"), [("", "an empty text"), ("a\0b", r"'a\\x00b', and no name"), (Path("a\0b"), "null character")]
-)
-def test_a_text_that_no_file_can_be_called_is_refused(path, told):
+@pytest.mark.parametrize("path", ["", "a\0b", Path("a\0b")])
+def test_a_text_that_no_file_can_be_called_is_refused(path):
     for call in (engine.load, engine.load_decoder, small().save):
-        with pytest.raises(ConfigError, match=f"^path: expected the name of a file, got .*{told}"):
+        with messages.raises(ConfigError):
             call(path)
 
 
@@ -217,8 +220,8 @@ def test_a_folder_that_does_not_exist_is_a_program_error(tmp_path):
 
 def test_saving_replaces_files_alone_and_follows_links(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for name, reason in (("pipe", "it is no regular file"), (".", "it is a folder")):
-        with pytest.raises(ProgramError, match=f"cannot be written: {reason}"):
+    for name in ("pipe", "."):
+        with messages.raises(ProgramError):
             small().save(f"{tmp_path / name}" if name != "." else tmp_path)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     (tmp_path / "link").symlink_to("real.engine")
@@ -258,7 +261,7 @@ def test_a_damaged_weight_passes_only_where_checksums_are_not_wanted(tmp_path):
     raw[-1] ^= 1
     path.write_bytes(raw)
     reader.load(path, verify="header")
-    with pytest.raises(ProgramError, match="checksum"):
+    with messages.raises(ProgramError):
         reader.load(path, verify="full")
 
 
@@ -322,7 +325,7 @@ def test_a_size_is_a_tuple_before_and_after_a_file(tmp_path):
 
 def test_keys_of_an_ordered_dict_that_are_tuples_are_refused():
     model = Parts(lambda late, early: OrderedDict({("a", "b"): late, ("c", "d"): early}))
-    with pytest.raises(engine.UnsupportedOp, match="keys must be strings"):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(model.eval(), (torch.zeros(2),))
 
 
@@ -367,7 +370,7 @@ def test_a_registered_dataclass_is_an_argument_and_a_result(tmp_path):
             "late": [2.0, 4.0, 6.0],
             "sum": [1.0, 3.0, 5.0],
         }
-    with pytest.raises(engine.ShapeError, match=r"expected keys \['late', 'sum'\]; missing \[\], unknown \['early'\]"):
+    with messages.raises(engine.ShapeError):
         compiled(Both(x, x, x))
 
 
@@ -408,7 +411,7 @@ def test_a_namedtuple_is_an_argument(tmp_path):
     compiled.save(tmp_path / "p")
     for one in (compiled, engine.load(tmp_path / "p")):
         assert one(Pair(zeros, x)).tolist() == [0.0, -1.0, -2.0]
-        with pytest.raises(ShapeError, match=r"expected a Pair with keys \['late', 'early'\], got tuple"):
+        with messages.raises(ShapeError):
             one((x, zeros))
 
 

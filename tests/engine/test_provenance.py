@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch.export import Dim
 import engine
 from engine.errors import ExecutionError, ProgramError
 from engine.runtime.report import MODULE_WIDTH, shortened
+from tests import messages
 from tests.files import saved_with
 from tests.golden import models as golden
 
@@ -43,7 +45,9 @@ class Network(nn.Module):
         return self.body(x)
 
 
+@functools.cache
 def compiled(config=None):
+    """One program for all tests: none of them changes it."""
     torch.manual_seed(0)
     height = {"x": {0: Dim("batch", min=2, max=8), 2: Dim("height", min=4, max=32)}}
     return engine.compile(Network().eval(), (torch.randn(3, 3, 9, 7),), config, dynamic_shapes=height)
@@ -172,37 +176,31 @@ def test_the_entries_of_a_decoder_keep_their_origins(tmp_path):
 
 
 HOSTILE = {
-    "no object": (lambda o, h: h.update(origins=[]), "an entry of the header has another type"),
-    "a key too few": (lambda o, h: o.pop("views"), "the header has no entry .views."),
-    "a value that there is not": (lambda o, h: o["values"][0].__setitem__(0, len(h["types"])), "not one of"),
-    "a value that is no number": (lambda o, h: o["values"][0].__setitem__(0, True), "not one of"),
-    "a value twice": (lambda o, h: o["values"].append(o["values"][0]), "has two origins"),
-    "a name that is no text": (lambda o, h: o["values"][0].__setitem__(1, 7), "not a text"),
-    "a module that there is not": (lambda o, h: o["values"][0].__setitem__(2, -1), "not one of"),
-    "a module that is no text": (lambda o, h: o["modules"].__setitem__(0, []), "not a text"),
-    "a source that there is not": (lambda o, h: o["values"][0].__setitem__(3, 1 << 40), "not one of"),
-    "a view that there is not": (lambda o, h: o["values"][0].__setitem__(4, None), "not one of"),
-    "a step that is no view": (lambda o, h: o["views"].append([["relu", {}]]), "relu is no view"),
-    "an unknown op": (lambda o, h: o["views"].append([["evil", {}]]), "an entry names .evil., which does not exist"),
-    "an attribute of another kind": (
-        lambda o, h: o["views"].append([["reshape", {"shape": "x"}]]),
-        "not of kind shape",
-    ),
-    "a shape of many axes": (lambda o, h: o["views"].append([["reshape", {"shape": [1] * 9}]]), "9 elements, over 8"),
-    "modules of fewer instructions": (lambda o, h: o["instructions"].pop(), "not the modules of"),
-    "an instruction in a module that there is not": (lambda o, h: o["instructions"].__setitem__(0, 99), "not one of"),
-    "a long chain": (lambda o, h: o["views"].append([["reshape", {"shape": [1]}]] * 17), "up to 16 views"),
-    "a formula of another size": (
-        lambda o, h: o["views"].append([["reshape", {"shape": [{"size": [[["evil"], 1]]}]}]]),
-        "unknown size 'evil'",
-    ),
+    "no object": lambda o, h: h.update(origins=[]),
+    "a key too few": lambda o, h: o.pop("views"),
+    "a value that there is not": lambda o, h: o["values"][0].__setitem__(0, len(h["types"])),
+    "a value that is no number": lambda o, h: o["values"][0].__setitem__(0, True),
+    "a value twice": lambda o, h: o["values"].append(o["values"][0]),
+    "a name that is no text": lambda o, h: o["values"][0].__setitem__(1, 7),
+    "a module that there is not": lambda o, h: o["values"][0].__setitem__(2, -1),
+    "a module that is no text": lambda o, h: o["modules"].__setitem__(0, []),
+    "a source that there is not": lambda o, h: o["values"][0].__setitem__(3, 1 << 40),
+    "a view that there is not": lambda o, h: o["values"][0].__setitem__(4, None),
+    "a step that is no view": lambda o, h: o["views"].append([["relu", {}]]),
+    "an unknown op": lambda o, h: o["views"].append([["evil", {}]]),
+    "an attribute of another kind": lambda o, h: o["views"].append([["reshape", {"shape": "x"}]]),
+    "a shape of many axes": lambda o, h: o["views"].append([["reshape", {"shape": [1] * 9}]]),
+    "modules of fewer instructions": lambda o, h: o["instructions"].pop(),
+    "an instruction in a module that there is not": lambda o, h: o["instructions"].__setitem__(0, 99),
+    "a long chain": lambda o, h: o["views"].append([["reshape", {"shape": [1]}]] * 17),
+    "a formula of another size": lambda o, h: o["views"].append([["reshape", {"shape": [{"size": [[["evil"], 1]]}]}]]),
 }
 
 
-@pytest.mark.parametrize(("change", "message"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_origins_are_refused_for_what_is_wrong_with_them(change, message, tmp_path):
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_origins_are_refused_for_what_is_wrong_with_them(change, tmp_path):
     saved_with(compiled(), tmp_path / "p", lambda header: change(header["origins"], header))
-    with pytest.raises(ProgramError, match=rf"^{tmp_path / 'p'}: .*{message}"):
+    with messages.raises(ProgramError):
         engine.load(tmp_path / "p")
 
 
@@ -221,7 +219,7 @@ class Lookup(nn.Module):
 def test_an_error_of_a_call_names_source_and_module(target):
     model = nn.Sequential(Lookup()).eval()
     program = engine.compile(model, (torch.tensor([1, 2]),), engine.Config(target=target))
-    with pytest.raises(ExecutionError, match=r"embedding at \S+/test_provenance.py:\d+ in 0.table: "):
+    with messages.raises(ExecutionError):
         program(torch.tensor([1, 9]))
 
 
@@ -231,7 +229,7 @@ def test_a_graph_of_torch_compile_names_modules_without_the_variable_that_holds_
     with torch.inference_mode():
         found = torch.compile(model, backend="engine")
         found(torch.tensor([1, 2]))
-        with pytest.raises(ExecutionError, match=r"^embedding.* in 0.table: "):
+        with messages.raises(ExecutionError):
             found(torch.tensor([1, 9]))
 
 

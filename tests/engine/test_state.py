@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import itertools
 import threading
 
 import numpy as np
@@ -13,6 +15,7 @@ from torch import nn
 
 import engine
 from engine.errors import EngineError, ProgramError, ShapeError
+from tests import messages
 from tests.files import saved_with
 
 
@@ -57,6 +60,13 @@ class History(nn.Module):
         return self.kept.sum(0)
 
 
+@functools.cache
+def exported(network, shape=(4,)):
+    """A network, exported for all tests, and its example input."""
+    inputs = (torch.zeros(shape),)
+    return torch.export.export(network().eval(), inputs, strict=False), inputs
+
+
 CASES = [(Counter, (4,)), (Swap, (4,)), (History, (2,))]
 CONFIGS = [
     engine.Config(),
@@ -70,7 +80,7 @@ CONFIGS = [
 @pytest.mark.parametrize(("network", "shape"), CASES, ids=["counter", "swap", "history"])
 def test_every_call_goes_on_from_the_last_one(network, shape, config):
     model = network().eval()
-    program = engine.compile(model, (torch.zeros(shape),), config)
+    program = engine.compile(*exported(network, shape), config)
     state = program.new_state()
     for number in range(4):
         x = torch.randn(shape, generator=torch.Generator().manual_seed(number))
@@ -105,9 +115,26 @@ COPIED = {
 }
 
 
-@pytest.mark.parametrize("part", COPIED)
-@pytest.mark.parametrize("shape", [(4,), (2, 4)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int32, torch.bool, torch.bfloat16])
+SOME = {
+    (torch.float32, (2, 4), "first row"),
+    (torch.int64, (2, 4), "mean"),
+    (torch.int32, (4,), "truth values"),
+    (torch.bool, (2, 4), "first rows"),
+    (torch.bool, (4,), "mean"),
+    (torch.bfloat16, (2, 4), "integers"),
+    (torch.bfloat16, (4,), "first rows"),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "part"),
+    [
+        pytest.param(*case, marks=() if case in SOME else pytest.mark.long)
+        for case in itertools.product(
+            (torch.float32, torch.int64, torch.int32, torch.bool, torch.bfloat16), ((4,), (2, 4)), COPIED
+        )
+    ],
+)
 def test_what_is_copied_to_a_buffer_has_its_type_and_shape(dtype, shape, part, tmp_path):
     if part == "first rows" and shape == (4,):
         part = "first row"  # eager takes no more axes than the buffer has
@@ -138,7 +165,7 @@ def test_a_program_that_torch_has_decomposed_keeps_the_type_and_shape_of_its_buf
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch's own copy of the graph
 def test_a_program_of_which_torch_has_lost_a_conversion_that_is_read_is_refused():
     program = torch.export.export(Copying(torch.zeros(2, 4), COPIED["first row"]).eval(), (torch.randn(3, 4),))
-    with pytest.raises(EngineError, match="to the buffer held: compile the model, or the ExportedProgram before"):
+    with messages.raises(EngineError):
         engine.compile(program.run_decompositions(), (torch.randn(3, 4),))
 
 
@@ -159,16 +186,16 @@ def test_the_model_is_as_it_was_and_states_are_apart():
 
 
 def test_a_call_without_its_state_is_refused():
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
-    with pytest.raises(ShapeError, match=r"writes to total, calls: call it with state=program.new_state\(\), got None"):
+    program = engine.compile(*exported(Counter))
+    with messages.raises(ShapeError):
         program(torch.zeros(4))
-    other = engine.compile(Swap().eval(), (torch.zeros(4),))
-    with pytest.raises(ShapeError, match="state: expected one with the buffers"):
+    other = engine.compile(*exported(Swap))
+    with messages.raises(ShapeError):
         program(torch.zeros(4), state=other.new_state())
 
 
 def test_profile_and_trace_leave_the_state_as_it_is():
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program = engine.compile(*exported(Counter))
     state = program.new_state()
     program(torch.ones(4), state=state)
     program.profile(torch.ones(4), state=state, runs=2, roofs=False)
@@ -200,7 +227,7 @@ def test_a_write_in_place_is_said_to_move_what_it_replaces():
 
 
 def test_a_file_has_the_state(tmp_path):
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program = engine.compile(*exported(Counter))
     program.save(tmp_path / "c.engine")
     loaded = engine.load(tmp_path / "c.engine")
     state = loaded.new_state()
@@ -212,7 +239,7 @@ def test_a_file_has_the_state(tmp_path):
 
 
 def test_a_file_with_a_damaged_state_is_refused(tmp_path):
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program = engine.compile(*exported(Counter))
     for number, change in enumerate(
         [
             lambda h: h["states"].append(["more", None]),
@@ -228,7 +255,7 @@ def test_a_file_with_a_damaged_state_is_refused(tmp_path):
 
 
 def test_a_state_serves_one_call_at_a_time():
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program = engine.compile(*exported(Counter))
     state = program.new_state()
 
     def many():
@@ -244,9 +271,9 @@ def test_a_state_serves_one_call_at_a_time():
 
 
 def test_a_buffer_is_written_in_place_where_nobody_reads_what_it_was():
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program = engine.compile(*exported(Counter))
     assert program.report().copies <= 2  # of the results, which are fresh memory; none of the states
-    swap = engine.compile(Swap().eval(), (torch.zeros(4),)).report()
+    swap = engine.compile(*exported(Swap)).report()
     assert swap.copies >= 2
 
 
@@ -265,7 +292,7 @@ def test_a_state_that_would_change_its_size_is_refused_when_a_call_brings_sizes(
     artifact = engine.compile(Sums().eval(), (torch.zeros(4),), dynamic_shapes=shapes).lowered
     damaged = dataclasses.replace(artifact, outputs=(*artifact.call_outputs, *artifact.call_inputs))
     damaged.at({"n": 4})
-    with pytest.raises(ShapeError, match="a state changes its type"):
+    with messages.raises(ShapeError):
         damaged.at({"n": 5})
 
 
@@ -303,7 +330,7 @@ LENDERS = [lambda a: a, lambda a: a[:], as_subclass, alone, torch.from_numpy, th
 def test_an_input_in_the_memory_of_the_state_is_read_as_it_was_at_the_call(config):
     """The state changes in place, and the result is that of eager for an input that nothing changes meanwhile."""
     model = Grow().eval()
-    program = engine.compile(model, (torch.zeros(2, 3),), config)
+    program = engine.compile(*exported(Grow, (2, 3)), config)
     state = program.new_state()
     for number, lend in enumerate(LENDERS):
         given = lend(state["total"])
@@ -333,7 +360,7 @@ def test_a_part_of_a_states_array_is_an_input_too():
 
 
 def test_only_inputs_in_the_memory_of_the_state_are_copied():
-    program = engine.compile(Grow().eval(), (torch.zeros(2, 3),))
+    program = engine.compile(*exported(Grow, (2, 3)))
     state, another = program.new_state(), program.new_state()
     array, owner = np.zeros((2, 3), np.float32), np.zeros((4, 3), np.float32)
     for value in (array, owner[1:3], torch.zeros(2, 3), another["total"], torch.from_numpy(another["total"])):
@@ -344,7 +371,7 @@ def test_only_inputs_in_the_memory_of_the_state_are_copied():
 
 
 def test_arrays_of_a_state_are_apart_and_aligned():
-    program = engine.compile(Counter().eval(), (torch.zeros(4),))
+    program = engine.compile(*exported(Counter))
     arrays = list(program.new_state().values())
     assert all(array.ctypes.data % 64 == 0 for array in arrays)
     assert not np.may_share_memory(*arrays)

@@ -155,10 +155,10 @@ def test_a_child_of_a_fork_has_a_pool_of_its_own_whoever_used_that_of_the_parent
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("callers", [1, 3])
+@pytest.mark.parametrize("callers", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_a_process_ends_cleanly_while_a_daemon_thread_is_in_a_call(callers, tmp_path):
     """A call takes longer than the interpreter needs to end, so threads compute until the process does not exist."""
-    path = save(tmp_path / "p.engine", repeats=100)
+    path = save(tmp_path / "p.engine", repeats=50)
     code = f"""
         def call():
             while True:
@@ -168,6 +168,6 @@ def test_a_process_ends_cleanly_while_a_daemon_thread_is_in_a_call(callers, tmp_
             threading.Thread(target=call, daemon=True).start()
         time.sleep(float(os.urandom(1)[0]) / 255 * 0.02)
     """
-    for _ in range(5):
+    for _ in range(3):
         done = run_script(path, code)
         assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ import engine
 from engine.errors import VerificationError
 from engine.graph import Graph, Node, Value, verify
 from engine.ops import TensorType
+from tests import messages
 
 
 def good() -> Graph:
@@ -65,7 +66,7 @@ def test_a_good_graph_verifies():
 def test_damage_is_found(damage):
     g = good()
     damage(g)
-    with pytest.raises(engine.InternalError, match="report it together with the traceback"):
+    with messages.raises(engine.InternalError):
         verify.graph(g)
 
 

@@ -9,6 +9,7 @@ from engine import passes
 from engine.errors import ConfigError, InternalError, ProgramError
 from engine.program import VERSION, versions
 from engine.targets.interpreter import INTERPRETER
+from tests import messages
 from tests.files import saved_with
 from tests.golden import models as golden
 
@@ -31,15 +32,14 @@ def test_a_document_goes_through_every_version_in_between(monkeypatch):
 @pytest.mark.parametrize("version", [None, 0, 1, VERSION + 1, True, "3", 3.5, [3]])
 def test_an_unknown_version_is_refused_by_number(version, tmp_path):
     saved_with(engine.load(golden.file("program")), tmp_path / "p", lambda header: header.update(version=version))
-    known = ", ".join(map(str, golden.VERSIONS[:-1]))
-    with pytest.raises(ProgramError, match=rf"p: format version .*; this engine reads {known} and {VERSION}$"):
+    with messages.raises(ProgramError):
         engine.load(tmp_path / "p")
 
 
 def test_entries_have_the_version_of_their_file(tmp_path):
     decoder = engine.load_decoder(golden.file("decoder"))
     saved_with(decoder, tmp_path / "d", lambda header: header["entries"]["decode"].update(version=2))
-    with pytest.raises(ProgramError, match="entries of other format versions than the file"):
+    with messages.raises(ProgramError):
         engine.load_decoder(tmp_path / "d")
 
 
@@ -53,18 +53,18 @@ def test_a_program_that_is_lowered_for_a_target_runs_on_one_without_passes_of_it
 
 def test_a_program_that_is_lowered_for_another_target_is_refused_where_passes_would_run(monkeypatch):
     monkeypatch.setitem(passes._STAGES, "interpreter", ("dead_code",))
-    with pytest.raises(ProgramError, match="after the passes of target cpu; compile it anew for interpreter"):
+    with messages.raises(ProgramError):
         engine.load(golden.file("images", 2), config=engine.Config(target="interpreter"))
     assert engine.load(golden.file("images"), config=engine.Config(target="interpreter")).lowered.lowered == ""
 
 
 def test_a_target_that_this_machine_lacks_is_refused_with_its_reason(monkeypatch):
     monkeypatch.setattr(type(INTERPRETER), "unavailable", lambda _self: "no such device")
-    with pytest.raises(ConfigError, match=r"^target interpreter: no such device$"):
+    with messages.raises(ConfigError):
         engine.load(golden.file("program"), config=engine.Config(target="interpreter"))
 
 
-@pytest.mark.parametrize(("name", "message"), [("fuse_gelu", "already"), ("absent", "has no file absent.py")])
-def test_a_pass_of_a_target_has_a_file_and_a_name_of_its_own(name, message):
-    with pytest.raises(InternalError, match=message):
+@pytest.mark.parametrize("name", ["fuse_gelu", "absent"])
+def test_a_pass_of_a_target_has_a_file_and_a_name_of_its_own(name):
+    with messages.raises(InternalError):
         passes.add_stage("nowhere", "engine.passes", (name,))

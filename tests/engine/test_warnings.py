@@ -14,6 +14,7 @@ from engine import sizes, terms
 from engine.runtime import warn
 from engine.runtime.limits import describe_restrictions
 from engine.targets.cpu import native
+from tests import messages
 
 X = torch.linspace(-2, 2, 32).reshape(4, 8)
 MLP = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()
@@ -176,7 +177,7 @@ def test_sizes_that_a_program_does_not_take_are_said_when_it_is_compiled(issued)
         "Squeezed does not take all sizes that dynamic_shapes allow, only rows from 2 to 8 (guard rows - 1 != 0). "
     )
     torch.testing.assert_close(program(x[:2]), x[:2] * 2)
-    with pytest.raises(engine.ShapeError, match=r"rows = 1: compiled for sizes with rows - 1 != 0"):
+    with messages.raises(engine.ShapeError):
         program(x[:1])
     at_one = engine.compile(Squeezed().eval(), (x[:1],))  # as the warning says
     torch.testing.assert_close(at_one(x[:1]), x[0] * 2)

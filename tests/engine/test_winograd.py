@@ -15,6 +15,7 @@ from engine.graph import Graph
 from engine.ops import TensorType
 from engine.program import Signature
 from engine.targets.cpu import CPU, native
+from tests import messages
 
 SPATIAL = {"stride": (1, 1), "low": (1, 1), "high": (1, 1), "dilation": (1, 1), "channels_last": True}
 
@@ -78,7 +79,7 @@ def test_every_variant_computes_the_same():
 
 def test_asking_where_no_convolution_fits_is_refused():
     model, x = nn.Conv2d(3, 8, 3, stride=2), torch.randn(1, 3, 9, 9)
-    with pytest.raises(ConfigError, match="winograd4"):
+    with messages.raises(ConfigError):
         engine.compile(model.eval(), (x,), config=Config(variant={"conv": "winograd4"}))
 
 

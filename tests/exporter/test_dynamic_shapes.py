@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 from torch import nn
 from torch.export import Dim, ShapesCollection
 
 import engine
+from tests import messages
 
 BATCH = Dim("batch", max=64)
 
@@ -38,71 +37,49 @@ def compiled(shapes, model=Nested, example=EXAMPLE):
     return engine.compile(model().eval(), example, dynamic_shapes=shapes)
 
 
-DIM = "expected a torch.export.Dim, Dim.AUTO, Dim.DYNAMIC, Dim.STATIC, an int or None, got"
-MISTAKES = [
-    ((ROWS,), "expected 4 entries, one for each input (x, pair, options, scale), got 1"),
-    ((*STRUCTURE.values(), None), "expected 4 entries, one for each input (x, pair, options, scale), got 5"),
-    (
-        {"x": ROWS, "options": {"mask": None}, "scale": None},
-        "there is no entry for pair; expected one for each input (x, pair, options, scale), None where all sizes are",
-    ),
-    (STRUCTURE | {"maks": None}, "unknown input 'maks'. Known: options, pair, scale, x"),
-    ("x", "expected a dict, input name -> axes, got str"),
-    (0, "expected a dict, input name -> axes, got int"),
-    (
-        STRUCTURE | {"x": BATCH},
-        "x: expected a dict, axis -> torch.export.Dim, or one entry for each of its 2 axes, got",
-    ),
-    (STRUCTURE | {"x": (BATCH,)}, "x: expected 2 entries, one for each axis, got 1"),
-    (STRUCTURE | {"x": [BATCH, None, None]}, "x: expected 2 entries, one for each axis, got 3"),
-    (STRUCTURE | {"x": {0: 2.5}}, f"x, axis 0: {DIM} 2.5"),
-    (STRUCTURE | {"x": {0: True}}, f"x, axis 0: {DIM} True"),
-    (STRUCTURE | {"x": (ROWS, None)}, f"x, axis 0: {DIM} {ROWS}"),
-    (STRUCTURE | {"x": {0: 5}}, "x, axis 0: expected 3, as in the example input, or a torch.export.Dim, got 5"),
-    (STRUCTURE | {"x": {True: BATCH}}, "x has 2 axes, 0 to 1; got axis True"),
-    (STRUCTURE | {"x": {0: BATCH, -2: BATCH}}, "x: expected each axis once, got axis 0 twice"),
-    (STRUCTURE | {"x": {0: Dim("n", min=4)}}, "x, axis 0: n goes from 4 on, and the example input has 3"),
-    (
-        STRUCTURE | {"x": {0: Dim.AUTO(max=2)}},
-        "x, axis 0: DimHint(AUTO, max=2) goes from 0 to 2, and the example input",
-    ),
-    (
-        STRUCTURE | {"x": {0: Dim("n") - 1}},
-        "x, axis 0: n - 1 is -1 where n is 0; expected a minimum of n that makes it",
-    ),
-    (STRUCTURE | {"x": {0: 2 * BATCH}}, "x, axis 0: the example input has 3, which is 2*batch for no whole batch"),
-    (
-        STRUCTURE | {"x": {0: BATCH, 1: BATCH}},
-        "x, axis 1: batch is 4 in the example input, and 3 at x, axis 0; expected one size",
-    ),
-    (
-        STRUCTURE | {"x": {0: Dim("n", max=9), 1: Dim("n", max=8)}},
-        "x, axis 1: n goes from 0 to 8, and at x, axis 0 from 0 to 9; expected one torch.export.Dim for both",
-    ),
-    (STRUCTURE | {"pair": None}, "pair: expected a list of 2 entries, as the example is, got None"),
-    (STRUCTURE | {"pair": [None]}, "pair: expected a list of 2 entries, as the example is, got 1 entry"),
-    (STRUCTURE | {"pair": (None, None)}, "pair: expected a list of 2 entries, as the example is, got (None, None)"),
-    (STRUCTURE | {"pair": [None, {2: BATCH}]}, "pair[1] has 2 axes, 0 to 1; got axis 2"),
-    (STRUCTURE | {"options": {0: BATCH}}, "options: expected a dict of 'mask', as the example is, got {0: "),
-    (STRUCTURE | {"options": {"mask": {1: BATCH}}}, "options['mask'] has 1 axis, 0; got axis 1"),
-    (STRUCTURE | {"scale": Dim.DYNAMIC}, "scale: expected None, because the example is no tensor but of type int, got"),
-]
+MISTAKES = {
+    "an input too few by position": (ROWS,),
+    "an input too many by position": (*STRUCTURE.values(), None),
+    "an input without an entry": {"x": ROWS, "options": {"mask": None}, "scale": None},
+    "an unknown input": STRUCTURE | {"maks": None},
+    "a text": "x",
+    "a number": 0,
+    "a Dim for a tensor": STRUCTURE | {"x": BATCH},
+    "an axis too few": STRUCTURE | {"x": (BATCH,)},
+    "an axis too many": STRUCTURE | {"x": [BATCH, None, None]},
+    "a size that is not whole": STRUCTURE | {"x": {0: 2.5}},
+    "a bool as a size": STRUCTURE | {"x": {0: True}},
+    "axes for an axis": STRUCTURE | {"x": (ROWS, None)},
+    "another size than in the example": STRUCTURE | {"x": {0: 5}},
+    "a bool as an axis": STRUCTURE | {"x": {True: BATCH}},
+    "an axis twice": STRUCTURE | {"x": {0: BATCH, -2: BATCH}},
+    "a minimum above the example": STRUCTURE | {"x": {0: Dim("n", min=4)}},
+    "a maximum below the example": STRUCTURE | {"x": {0: Dim.AUTO(max=2)}},
+    "a formula that is negative": STRUCTURE | {"x": {0: Dim("n") - 1}},
+    "a formula that the example does not fit": STRUCTURE | {"x": {0: 2 * BATCH}},
+    "a Dim of two sizes": STRUCTURE | {"x": {0: BATCH, 1: BATCH}},
+    "two ranges of a name": STRUCTURE | {"x": {0: Dim("n", max=9), 1: Dim("n", max=8)}},
+    "no list": STRUCTURE | {"pair": None},
+    "a list that is too short": STRUCTURE | {"pair": [None]},
+    "a tuple for a list": STRUCTURE | {"pair": (None, None)},
+    "an axis that a part does not have": STRUCTURE | {"pair": [None, {2: BATCH}]},
+    "axes for a dict": STRUCTURE | {"options": {0: BATCH}},
+    "an axis that the only one is not": STRUCTURE | {"options": {"mask": {1: BATCH}}},
+    "a hint for a number": STRUCTURE | {"scale": Dim.DYNAMIC},
+}
 
 
-@pytest.mark.parametrize(("shapes", "message"), MISTAKES, ids=[message[:40] for _shapes, message in MISTAKES])
-def test_a_mistake_is_one_sentence_that_names_the_input(shapes, message):
-    with pytest.raises(engine.ConfigError, match="^" + re.escape(f"dynamic_shapes: {message}")) as raised:
+@pytest.mark.parametrize("shapes", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_sentence_that_names_the_input(shapes):
+    with messages.raises(engine.ConfigError):
         compiled(shapes)
-    assert "\n" not in str(raised.value)
 
 
 def test_inputs_that_forward_does_not_name_are_refused():
     """torch.export fails with an assertion of its own for them, whatever their shapes are."""
     example = ((torch.randn(3, 4),), {"mask": torch.randn(3, 4)})
     for shapes in ({"x": ROWS, "mask": ROWS}, {"x": ROWS, "options": {"mask": ROWS}}, (ROWS, {"mask": None})):
-        with pytest.raises(
-            engine.ConfigError, match=r"forward takes mask by \*\*options, for which torch.export has no"
-        ):
+        with messages.raises(engine.ConfigError):
             compiled(shapes, Keywords, example)
 
 
@@ -128,7 +105,7 @@ def test_positional_inputs_without_names_are_numbered():
     program = compiled(((ROWS, None),), Several, example)
     x = torch.randn(6, 4)
     torch.testing.assert_close(program(x, example[1]), Several()(x, example[1]))
-    with pytest.raises(engine.ConfigError, match=r"dynamic_shapes: values\[1\] has 1 axis, 0; got axis 1"):
+    with messages.raises(engine.ConfigError):
         compiled(((ROWS, {1: BATCH}),), Several, example)
 
 
@@ -146,18 +123,14 @@ def test_a_size_that_torch_fixes_by_itself_is_one_warning(size, fallback, capfd)
         def forward(self, x):
             return x * 2 if fallback is None else torch.lgamma(x) * 2
 
-    with pytest.warns(engine.GuardWarning) as issued:
+    with messages.warns(engine.GuardWarning) as issued:
         program = engine.compile(
             Doubled().eval(),
             (torch.randn(size, 4),),
             engine.Config(fallback=fallback),
             dynamic_shapes={"x": {0: Dim.AUTO, 1: Dim.AUTO}},
         )
-    (message,) = [str(one.message).partition(". A call")[0] for one in issued]
-    assert message == (
-        f"Doubled does not take all sizes that dynamic_shapes allow, only x.shape[0] = {size} (its size in the example "
-        "input, and torch takes sizes of 0 and 1 as fixed)"
-    )
+    assert len(issued) == 1
     assert capfd.readouterr() == ("", "")
     with pytest.raises(engine.ShapeError):
         program(torch.randn(3, 4))
@@ -175,26 +148,22 @@ class Halved(nn.Module):
 
 
 NARROWED = {
-    "a product": (Doubled, 2 * Dim("half", min=1, max=8), (4, 16, 2), "from 4 to 16", "from 2 to 16"),
-    "a sum": (Doubled, Dim("rows", min=0, max=8) + 1, (3, 9, 1), "from 3 to 9", "from 1 to 9"),
-    "without a limit": (Doubled, 2 * Dim("half"), (4, 100, 2), "from 4 on", "from 0 on"),
-    "DYNAMIC": (Doubled, Dim.DYNAMIC(min=1, max=8), (2, 8, 1), "from 2 to 8", "from 1 to 8"),
-    "AUTO": (Tripled, Dim.AUTO(min=2, max=8), (2, 4, 5), "from 2 to 4", "from 2 to 8"),
-    "AUTO without limits": (Tripled, Dim.AUTO, (2, 4, 5), "from 2 to 4", "from 2 on"),
-    "AUTO without a maximum": (Halved, Dim.AUTO, (4, 100, 3), "from 4 on", "from 2 on"),
-    "DYNAMIC without limits": (Halved, Dim.DYNAMIC, (4, 100, 3), "from 4 on", "from 2 on"),
+    "a product": (Doubled, 2 * Dim("half", min=1, max=8), (4, 16, 2)),
+    "a sum": (Doubled, Dim("rows", min=0, max=8) + 1, (3, 9, 1)),
+    "without a limit": (Doubled, 2 * Dim("half"), (4, 100, 2)),
+    "DYNAMIC": (Doubled, Dim.DYNAMIC(min=1, max=8), (2, 8, 1)),
+    "AUTO": (Tripled, Dim.AUTO(min=2, max=8), (2, 4, 5)),
+    "AUTO without limits": (Tripled, Dim.AUTO, (2, 4, 5)),
+    "AUTO without a maximum": (Halved, Dim.AUTO, (4, 100, 3)),
+    "DYNAMIC without limits": (Halved, Dim.DYNAMIC, (4, 100, 3)),
 }
 
 
-@pytest.mark.parametrize(("model", "dim", "rows", "taken", "asked"), NARROWED.values(), ids=NARROWED.keys())
-def test_a_range_that_torch_makes_smaller_is_a_warning(model, dim, rows, taken, asked):
-    with pytest.warns(engine.GuardWarning) as issued:
+@pytest.mark.parametrize(("model", "dim", "rows"), NARROWED.values(), ids=NARROWED.keys())
+def test_a_range_that_torch_makes_smaller_is_a_warning(model, dim, rows):
+    with messages.warns(engine.GuardWarning) as issued:
         program = compiled({"x": {0: dim}}, model, (torch.randn(4, 3),))
-    (message,) = [str(one.message).partition(". A call")[0] for one in issued]
-    assert message == (
-        f"{model.__name__} does not take all sizes that dynamic_shapes allow, only x.shape[0] {taken} (torch restricts "
-        f"it so; dynamic_shapes have {asked})"
-    )
+    assert len(issued) == 1
     *inside, outside = rows
     for count in inside:
         x = torch.randn(count, 3)
@@ -209,13 +178,9 @@ class Four(nn.Module):
 
 
 def test_a_size_that_the_code_fixes_though_it_is_left_to_torch_is_a_warning():
-    with pytest.warns(engine.GuardWarning) as issued:
+    with messages.warns(engine.GuardWarning) as issued:
         program = compiled({"x": {0: Dim.AUTO}}, Four, (torch.randn(4, 3),))
-    (message,) = [str(one.message).partition(". A call")[0] for one in issued]
-    assert message == (
-        "Four does not take all sizes that dynamic_shapes allow, only x.shape[0] = 4 (the model's code fixes it, or "
-        "combines it with a fixed size of 4)"
-    )
+    assert len(issued) == 1
     with pytest.raises(engine.ShapeError):
         program(torch.randn(5, 3))
 
@@ -230,7 +195,7 @@ def test_a_range_that_the_program_takes_as_it_is_gets_no_warning(dim):
 
 @pytest.mark.parametrize("limits", [{"min": 1.5, "max": 8.5}, {"min": "1"}, {"min": True, "max": 8}], ids=str)
 def test_limits_of_a_dim_are_whole_numbers(limits):
-    with pytest.raises(engine.ConfigError, match=r"^dynamic_shapes: x, axis 0: expected whole numbers as the limits"):
+    with messages.raises(engine.ConfigError):
         compiled({"x": {0: Dim("rows", **limits)}}, Doubled, (torch.randn(4, 3),))
 
 
@@ -261,7 +226,7 @@ def test_a_size_of_an_input_may_be_a_product_of_sizes_of_others():
     program = engine.compile(model, inputs(3, 4), dynamic_shapes=({0: Dim.AUTO},) * 3)
     for given in (inputs(3, 4), inputs(5, 2), inputs(7, 11)):
         torch.testing.assert_close(program(*given), model(*given), rtol=0, atol=0)
-    with pytest.raises(engine.ShapeError, match=r"input 'x': expected float32\[14\]"):
+    with messages.raises(engine.ShapeError):
         program(torch.randn(12), *inputs(7, 2)[1:])
 
 
@@ -272,7 +237,7 @@ def test_a_dim_that_torch_takes_for_a_product_of_others_is_named():
 
     rows, columns, both = Dim("rows", max=64), Dim("columns", max=64), Dim("both", max=4096)
     shapes = ({0: rows, 1: columns}, {0: both})
-    with pytest.warns(engine.GuardWarning, match=r"y\.shape\[0\] as it follows from other sizes"):
+    with messages.warns(engine.GuardWarning):
         engine.compile(Flat().eval(), (torch.randn(4, 3), torch.randn(12)), dynamic_shapes=shapes)
 
 

@@ -15,6 +15,7 @@ from torch.nn import functional
 from engine.errors import ConfigError, ShapeError
 from engine.exporter import decompositions, export
 from engine.graph import verify
+from tests import messages
 from tests.exporter.cases import f32, i64
 from tests.exporter.evaluate import call
 
@@ -278,7 +279,6 @@ def test_a_call_that_is_registered_after_the_rules_were_listed_is_decomposed():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("number", [0.1, 1e5, 1e-9, -3.3, 70000, 2])
 @pytest.mark.parametrize(
     "function",
     [
@@ -294,20 +294,27 @@ def test_a_call_that_is_registered_after_the_rules_were_listed_is_decomposed():
     ],
     ids=["mul", "div", "floor_divide", "reciprocal", "floor", "trunc", "trunc of tensors", "leaky_relu", "addcmul"],
 )
-def test_numbers_beside_16_bits_are_not_rounded_to_16_bits(function, number, dtype):
+def test_numbers_beside_16_bits_are_not_rounded_to_16_bits(function, dtype):
     x = torch.cat([f32(200) * 3, f32(50) * 1e-4, f32(50) * 300]).to(dtype)
-    exported = of(lambda x: function(x, number), x)
+
+    def of_each(x):
+        return [function(x, number) for number in (0.1, 1e5, 1e-9, -3.3, 70000, 2)]
+
     # one rounding more: torch's kernels of several steps keep float32 between them
-    torch.testing.assert_close(call(exported, x), function(x, number), equal_nan=True)
+    torch.testing.assert_close(call(of(of_each, x), x), of_each(x), equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-@pytest.mark.parametrize("number", [1e5, 1e-8, 1.00290625])
-@pytest.mark.parametrize("function", [torch.mul, torch.div, torch.floor_divide, lambda x, n: n * x, lambda x, n: n / x])
-def test_tensors_of_rank_0_beside_16_bits_are_not_rounded_to_16_bits(function, number, kind, dtype):
-    x, n = (f32(300) * 30).to(dtype), torch.tensor(number, dtype=kind)
-    torch.testing.assert_close(call(of(function, x, n), x, n), function(x, n), equal_nan=True)
+def test_tensors_of_rank_0_beside_16_bits_are_not_rounded_to_16_bits(kind, dtype):
+    functions = (torch.mul, torch.div, torch.floor_divide, lambda x, n: n * x, lambda x, n: n / x)
+    numbers = [torch.tensor(number, dtype=kind) for number in (1e5, 1e-8, 1.00290625)]
+
+    def of_each(x, *numbers):
+        return [function(x, n) for function in functions for n in numbers]
+
+    inputs = (f32(300) * 30).to(dtype), *numbers
+    torch.testing.assert_close(call(of(of_each, *inputs), *inputs), of_each(*inputs), equal_nan=True)
 
 
 def test_regions_without_gradients_or_with_autocast_off_are_read_in_place():
@@ -342,9 +349,9 @@ def test_a_program_in_core_aten_is_a_model_too():
 
 def test_inputs_unlike_those_of_an_exported_program_are_refused():
     program = torch.export.export(nn.Linear(4, 4).eval(), (f32(2, 4),))
-    with pytest.raises(ShapeError, match=r"input was exported as float32\[2, 4\], got float32\[3, 4\]"):
+    with messages.raises(ShapeError):
         export(program, (f32(3, 4),))
-    with pytest.raises(ShapeError, match=r"takes 1 input\(s\), got 2"):
+    with messages.raises(ShapeError):
         export(program, (f32(2, 4), f32(2, 4)))
 
 
@@ -354,7 +361,7 @@ def test_a_program_exported_with_dynamic_sizes_keeps_them():
     ((name, symbol),) = graph.scope.symbols.items()
     assert symbol.example == 2
     assert str(graph.inputs[0].type) == f"float32[{name}, 4]"
-    with pytest.raises(ConfigError, match="dynamic_shapes: the model is exported already"):
+    with messages.raises(ConfigError):
         export(program, (f32(2, 4),), dynamic_shapes=({0: torch.export.Dim("n")},))
 
 

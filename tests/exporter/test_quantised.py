@@ -6,7 +6,7 @@ import inspect
 import subprocess
 import sys
 from contextlib import nullcontext
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ import engine
 from engine.errors import ConfigError, DecodedWeightsWarning, UnsupportedOp
 from engine.exporter.registry import FOREIGN, find_handler
 from engine.targets.cpu import native
+from tests import messages
 from tests.exporter.quantised_models import IDS, WEIGHTS, in_float64, made, qdq, weight_only
 from tests.golden.models import MAX_LENGTH, Tied, set_weights
 
@@ -25,13 +26,25 @@ pytest.importorskip("torchao")
 from torchao import quantization as ao
 from torchao.quantization.granularity import PerAxis, PerGroup, PerTensor
 
-HERE = str(Path(__file__).with_name("quantised_models.py"))
 # Sums of at most 96 terms in float32: each term is rounded by 2^-24 of itself, and results are of size 1.
 SUMS = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def compiled(model, **switches):
     return engine.compile(model, (IDS,), engine.Config(**switches))
+
+
+@cache
+def exported():
+    """A quantised model that no test changes, and its program of torch, which is compiled as the model is."""
+    model = weight_only(made())
+    return model, torch.export.export(model, (IDS,), strict=False)
+
+
+@cache
+def plain():
+    """The program of `exported` with nothing else chosen."""
+    return compiled(exported()[1])
 
 
 def stored(program):
@@ -50,8 +63,7 @@ def has_fast_kernels(program):
 
 
 def test_integers_and_scales_are_those_of_torchao():
-    model = weight_only(made())
-    found = stored(compiled(model))
+    model, found = exported()[0], stored(plain())
     assert len(found) == len(WEIGHTS)
     for name in WEIGHTS:
         weight = getattr(model, name).weight
@@ -63,14 +75,14 @@ def test_integers_and_scales_are_those_of_torchao():
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
 def test_values_are_those_of_dequantised_weights_in_float64(target):
-    model = weight_only(made())
-    result = compiled(model, target=target, verify=True)(IDS)
+    model, program = exported()
+    result = compiled(program, target=target, verify=True)(IDS)
     torch.testing.assert_close(result.double(), in_float64(model)(IDS), **SUMS)
     torch.testing.assert_close(result, model(IDS), **SUMS)
 
 
 def test_the_kernels_are_those_of_a_model_that_the_engine_quantises():
-    program, own = compiled(weight_only(made())), compiled(made(), precision="int8_weight")
+    program, own = plain(), compiled(made(), precision="int8_weight")
     assert has_fast_kernels(program)
     assert program.report().kernels == own.report().kernels
     assert program.report().weight_bytes == own.report().weight_bytes
@@ -79,8 +91,8 @@ def test_the_kernels_are_those_of_a_model_that_the_engine_quantises():
 
 @pytest.mark.parametrize("isa", [isa for isa in ("avx2", "neon") if isa in native.isas()])
 def test_narrower_vectors_have_fast_kernels_too(isa):
-    model = weight_only(made())
-    program = compiled(model, isa=isa)
+    model, program = exported()
+    program = compiled(program, isa=isa)
     assert has_fast_kernels(program)
     torch.testing.assert_close(program(IDS).double(), in_float64(model)(IDS), **SUMS)
 
@@ -98,8 +110,7 @@ def test_one_scale_for_the_tensor_becomes_one_for_each_channel():
 
 
 def test_a_program_gives_the_same_bits_after_loading(tmp_path):
-    model = weight_only(made())
-    program = compiled(model)
+    model, program = exported()[0], plain()
     program.save(tmp_path / "p.engine")
     loaded = engine.load(tmp_path / "p.engine")
     assert loaded.digest == program.digest
@@ -111,7 +122,9 @@ def test_a_program_gives_the_same_bits_after_loading(tmp_path):
         np.testing.assert_array_equal(in_file[integers.shape], integers)
 
 
-@pytest.mark.parametrize(("dtype", "digits"), [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [pytest.param(torch.bfloat16, 2**-8, marks=pytest.mark.long), (torch.float16, 2**-11)]
+)
 def test_narrow_models_are_widened_and_keep_the_scales_of_float32(dtype, digits):
     model = weight_only(made(dtype=dtype))
     program = compiled(model)
@@ -147,7 +160,7 @@ def test_a_later_change_of_a_scale_is_noticed():
     program = compiled(model)
     program.report()
     model.up.weight.scale.mul_(2)
-    with pytest.warns(engine.StaleWeightsWarning, match=r"up\.weight\.scale"):
+    with messages.warns(engine.StaleWeightsWarning):
         program.report()
 
 
@@ -167,10 +180,9 @@ def test_a_decoder_stores_the_integers_once(tmp_path):
 
 
 def test_an_exported_program_is_compiled_alike():
-    model = weight_only(made())
-    program = engine.compile(torch.export.export(model, (IDS,), strict=False), (IDS,))
-    np.testing.assert_array_equal(program(IDS), compiled(model)(IDS))
-    assert has_fast_kernels(program)
+    model = exported()[0]
+    np.testing.assert_array_equal(plain()(IDS), compiled(model)(IDS))
+    assert has_fast_kernels(plain())
 
 
 # --- graphs of quantize and dequantize -------------------------------------------------------------------------------
@@ -197,7 +209,7 @@ def test_graphs_of_quantize_and_dequantize(per_channel, fold):
 def test_ops_without_fast_kernels_read_decoded_weights_and_say_so():
     """A layer norm takes no encoded weight."""
     model = qdq(made(), (IDS,), per_channel=False)
-    with pytest.warns(DecodedWeightsWarning, match=r"1 quantised weight\(s\) are stored as floats, .*: "):
+    with messages.warns(DecodedWeightsWarning):
         program = engine.compile(model, (IDS,))
     log = dict(program.report().passes)
     assert (log["weights=decoded"], log["weights=quantised"]) == (1, 3)
@@ -245,7 +257,7 @@ def test_weights_that_a_convolution_dequantises_itself_are_decoded_and_named(swi
     """With `fallback`, the segments of the engine say so, too. No precision changes the weights a second time."""
     x = torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8)
     model = Dequantising(has_fft="fallback" in switches).eval()
-    with pytest.warns(DecodedWeightsWarning, match=r"1 quantised weight\(s\) are stored as floats, .*: (b_)?weight\. "):
+    with messages.warns(DecodedWeightsWarning):
         program = engine.compile(model, (x,), engine.Config(**switches))
     assert dict(program.report().passes)["weights=decoded"] == 1
     torch.testing.assert_close(program(x), model(x), **SUMS)
@@ -255,13 +267,19 @@ def test_weights_that_a_convolution_dequantises_itself_are_decoded_and_named(swi
 
 
 @pytest.mark.parametrize(
-    "precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight"]
+    "precision",
+    [
+        *("bf16", "int8_dynamic"),
+        *(
+            pytest.param(p, marks=pytest.mark.long)
+            for p in ("fp16", "int8_weight", "int8_weight_tensor", "int4_weight")
+        ),
+    ],
 )
 def test_a_precision_leaves_quantised_weights_as_they_are(precision):
-    model = weight_only(made())
-    program, plain = compiled(model, precision=precision), compiled(model)
-    np.testing.assert_array_equal(program(IDS), plain(IDS))
-    assert program.report().kernels == plain.report().kernels
+    program = compiled(exported()[1], precision=precision)
+    np.testing.assert_array_equal(program(IDS), plain()(IDS))
+    assert program.report().kernels == plain().report().kernels
 
 
 def test_a_precision_encodes_what_is_not_quantised():
@@ -275,8 +293,8 @@ def test_a_precision_encodes_what_is_not_quantised():
 
 
 def test_fp32_is_refused():
-    with pytest.raises(ConfigError, match=r"precision: fp32: weight '.*' is stored as int8_channel@0 in the model"):
-        compiled(weight_only(made()), precision="fp32")
+    with messages.raises(ConfigError):
+        compiled(exported()[1], precision="fp32")
 
 
 def test_torch_compile_runs_the_same_kernels():
@@ -295,42 +313,29 @@ def test_torch_compile_runs_the_same_kernels():
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "groups": (
-        lambda: ao.Int8WeightOnlyConfig(granularity=PerGroup(32)),
-        r"torchao\.dequantize_affine\.default: up\.weight has a scale for each block of \[1, 32\] elements",
+    "groups": lambda: ao.Int8WeightOnlyConfig(granularity=PerGroup(32)),
+    "int4": lambda: ao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)),
+    "zero points": lambda: ao.IntxWeightOnlyConfig(
+        weight_dtype=torch.int8, granularity=PerAxis(0), mapping_type=ao.MappingType.ASYMMETRIC
     ),
-    "int4": (
-        lambda: ao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)),
-        r"torchao\.dequantize_affine\.default: up\.weight has a scale for each block of \[1, 32\] elements",
-    ),
-    "zero points": (
-        lambda: ao.IntxWeightOnlyConfig(
-            weight_dtype=torch.int8, granularity=PerAxis(0), mapping_type=ao.MappingType.ASYMMETRIC
-        ),
-        r"torchao\.dequantize_affine\.default: up\.weight has zero points other than 0",
-    ),
-    "dynamic activations": (
-        ao.Int8DynamicActivationInt8WeightConfig,
-        r"torchao\.quantize_affine\.default: it reads a value that depends on the inputs, and scales of activations",
-    ),
+    "dynamic activations": ao.Int8DynamicActivationInt8WeightConfig,
 }
 
 
 @pytest.mark.parametrize("scheme", REFUSED)
 def test_a_scheme_that_is_not_supported_is_refused_with_the_line(scheme):
-    make, reason = REFUSED[scheme]
     from torchao.quantization import quantize_
 
     model = made()
-    quantize_(model, make(), filter_fn=lambda module, _name: isinstance(module, nn.Linear))
-    with pytest.raises(UnsupportedOp, match=rf"{reason}.*\({HERE}:\d+\)"):
+    quantize_(model, REFUSED[scheme](), filter_fn=lambda module, _name: isinstance(module, nn.Linear))
+    with messages.raises(UnsupportedOp):
         compiled(model)
 
 
 def test_float8_is_refused():
     from torchao.quantization import Float8WeightOnlyConfig
 
-    with pytest.raises(UnsupportedOp, match=r"table\.weight: element type float8_e4m3fn"):
+    with messages.raises(UnsupportedOp):
         compiled(weight_only(made(), Float8WeightOnlyConfig()))
 
 
@@ -346,17 +351,15 @@ def test_static_activations_are_refused_with_the_line():
         observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=2**-12),
     )
     model = qdq(made(), (IDS,), activations=activations)
-    line = rf"scales of activations are not supported yet; quantise only the weights, to 8 bits \({HERE}:\d+\)"
-    for call in ("quantize_per_tensor", "dequantize_per_tensor"):
-        with pytest.raises(UnsupportedOp, match=rf"quantized_decomposed\.{call}\.default: .*{line}"):
-            engine.compile(model, (IDS,))
+    with messages.raises(UnsupportedOp):
+        engine.compile(model, (IDS,))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_scale_that_is_not_finite_is_an_error_with_the_name(number):
     model = weight_only(made())
     model.up.weight.scale[3] = number
-    with pytest.raises(ConfigError, match=r"up\.weight: a scale of this Int8Tensor is an infinity or a NaN"):
+    with messages.raises(ConfigError):
         compiled(model)
 
 
@@ -385,16 +388,17 @@ NONE = torch.zeros(4, dtype=torch.int64)
 
 
 @pytest.mark.parametrize(
-    ("data", "scales", "zeros", "reason"),
+    ("data", "scales", "zeros"),
     [
-        (DATA, torch.tensor([1, 2, float("nan"), 1]), NONE, "the scale of channel 2 is nan; expected a finite number"),
-        (DATA, ONES, NONE + 1, "zero points other than 0"),
-        (DATA.to(torch.uint8), ONES, NONE, "is stored as uint8: weights of int8 are supported"),
-        (DATA, ONES.double() / 3, NONE, "float64, and not exact in float32"),
+        (DATA, torch.tensor([1, 2, float("nan"), 1]), NONE),
+        (DATA, ONES, NONE + 1),
+        (DATA.to(torch.uint8), ONES, NONE),
+        (DATA, ONES.double() / 3, NONE),
     ],
+    ids=["a scale that is not finite", "zero points", "uint8", "scales that float32 cannot hold"],
 )
-def test_integers_that_no_encoding_stores_are_refused(data, scales, zeros, reason):
-    with pytest.raises(UnsupportedOp, match=rf"dequantize_per_channel\.default: .*{reason}.*\({__file__}:\d+\)"):
+def test_integers_that_no_encoding_stores_are_refused(data, scales, zeros):
+    with messages.raises(UnsupportedOp):
         engine.compile(Dequantised(data, scales, zeros).eval(), (torch.ones(2, 6),))
 
 
@@ -453,6 +457,7 @@ def test_handlers_of_other_packages_take_every_argument_or_say_why_not():
         assert set(handler.harmless) <= set(names), name
 
 
+@pytest.mark.long
 def test_the_engine_does_not_import_torchao():
     source = (
         "import sys, torch, engine; engine.compile(torch.nn.Linear(2, 2).eval(), (torch.zeros(1, 2),)); "

@@ -13,6 +13,7 @@ from torch.nn import functional
 import engine
 from engine.errors import ConfigError, EngineError, ShapeError, UnsupportedOp
 from engine.exporter import export
+from tests import messages
 from tests.exporter.cases import f32, flags, i64
 
 HERE = str(Path(__file__))
@@ -70,7 +71,7 @@ def test_every_offender_is_named_with_its_line():
 
 
 def test_the_message_lists_them_all():
-    with pytest.raises(UnsupportedOp, match=r"2 unsupported parts of the model:\n  - .*mode.*\n  - .*rand"):
+    with messages.raises(UnsupportedOp):
         export(Function(lambda x: (x.mode()[0], torch.rand(2))).eval(), (f32(3),))
 
 
@@ -199,22 +200,12 @@ class Overlapping(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("written", "kind", "shared"),
-    [
-        ("a", "a view", "a and b"),
-        ("b", "a view", "a and b"),
-        ("a", "the same", "a and b"),
-        ("a", "an attribute", "a and b"),
-        ("a", "a parameter", "weight and a"),
-    ],
+    ("written", "kind"),
+    [("a", "a view"), ("b", "a view"), ("a", "the same"), ("a", "an attribute"), ("a", "a parameter")],
 )
-def test_writes_to_memory_that_tensors_share_are_told_with_the_names(written, kind, shared):
-    with pytest.raises(EngineError) as caught:
+def test_writes_to_memory_that_tensors_share_are_told_with_the_names(written, kind):
+    with messages.raises(EngineError):
         export(Overlapping(written, kind).eval(), (f32(3),))
-    assert str(caught.value) == (
-        "torch.export could not capture the model: it writes to memory that several of its tensors share "
-        f"({shared}): keep one of them, and take the others from it in forward"
-    )
 
 
 def test_a_view_of_a_buffer_that_forward_takes_from_it_sees_its_writes():
@@ -250,16 +241,15 @@ def test_a_product_that_torch_refuses_to_run_is_not_left_to_torch(other):
     inputs = f32(2, 3), torch.ones(3, 2, dtype=other)
     with pytest.raises(RuntimeError, match="same dtype"):
         Mixed()(*inputs)
-    with pytest.raises(engine.UnsupportedOp, match="and torch refuses to run such a call, too; convert them") as e:
+    with messages.raises(engine.UnsupportedOp) as e:
         engine.compile(Mixed().eval(), inputs)
-    assert "lets torch run" not in str(e.value)
+    assert not e.value.hint
 
 
 @pytest.mark.parametrize("fallback", [None, "torch"])
 def test_a_model_that_writes_to_an_input_is_told_to_clone_it_and_not_to_let_torch_run_it(fallback):
-    with pytest.raises(UnsupportedOp, match="clone the input first") as e:
+    with messages.raises(UnsupportedOp):
         engine.compile(Writing().eval(), (f32(3),), engine.Config(fallback=fallback))
-    assert "lets torch run" not in str(e.value)
 
 
 class Writing(nn.Module):
@@ -270,7 +260,7 @@ class Writing(nn.Module):
 def test_a_batch_norm_in_training_is_refused_not_frozen():
     model = nn.Sequential(nn.BatchNorm1d(4)).eval()
     model[0].train()
-    with pytest.raises(UnsupportedOp, match="batch_norm"):
+    with messages.raises(UnsupportedOp):
         export(model, (f32(3, 4),))
 
 
@@ -347,53 +337,43 @@ def test_a_missing_argument_is_one_sentence():
 
 
 def test_training_mode_is_refused():
-    with pytest.raises(ConfigError, match=r"^model: Linear is in training mode; call model.eval\(\) first$"):
+    with messages.raises(ConfigError):
         export(nn.Linear(3, 3), (f32(2, 3),))
 
 
 def test_a_lazy_layer_that_was_never_called_is_named():
     model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).eval()
-    with pytest.raises(ConfigError, match=r"^0\.weight: a lazy layer's tensor without a shape; call the model once"):
+    with messages.raises(ConfigError):
         export(model, (f32(2, 3),))
     model(f32(2, 3))
     export(model, (f32(2, 3),))
 
 
 @pytest.mark.parametrize(
-    ("model", "inputs", "error", "message"),
+    ("model", "inputs", "error"),
     [
-        ("a string", (f32(3),), ConfigError, "expected an nn.Module, an ExportedProgram or a GraphModule, got str"),
-        (nn.Linear, (f32(3),), ConfigError, "GraphModule, got the class Linear; make an object of it"),
-        (nn.ReLU().eval(), f32(3), ConfigError, "expected a tuple of arguments, or (tuple, dict), got Tensor"),
-        (
-            nn.ReLU().eval(),
-            (f32(3).to("meta"),),
-            ShapeError,
-            "input 0: expected a tensor on cpu or cuda, got one on meta",
-        ),
-        (
-            nn.ReLU().eval(),
-            (f32(3, 3).to_sparse(),),
-            ShapeError,
-            "expected a dense tensor with data, got torch.sparse_coo",
-        ),
-        (
-            nn.Linear(3, 3, device="meta").eval(),
-            (f32(3),),
-            ConfigError,
-            "weight: expected a tensor on cpu or cuda, got one on meta",
-        ),
-        (
-            nn.ReLU().eval(),
-            ((), {"input": [f32(3), f32(3).to("meta"), f32(3)]}),
-            ShapeError,
-            "input input: expected a tensor on",
-        ),
-        (nn.Identity().eval(), (f32(3).to(torch.complex64),), UnsupportedOp, "element type complex64 is not supported"),
+        ("a string", (f32(3),), ConfigError),
+        (nn.Linear, (f32(3),), ConfigError),
+        (nn.ReLU().eval(), f32(3), ConfigError),
+        (nn.ReLU().eval(), (f32(3).to("meta"),), ShapeError),
+        (nn.ReLU().eval(), (f32(3, 3).to_sparse(),), ShapeError),
+        (nn.Linear(3, 3, device="meta").eval(), (f32(3),), ConfigError),
+        (nn.ReLU().eval(), ((), {"input": [f32(3), f32(3).to("meta"), f32(3)]}), ShapeError),
+        (nn.Identity().eval(), (f32(3).to(torch.complex64),), UnsupportedOp),
+    ],
+    ids=[
+        "a text",
+        "a class",
+        "no tuple",
+        "an input on meta",
+        "a sparse input",
+        "a weight on meta",
+        "a part of an input on meta",
+        "complex numbers",
     ],
 )
-def test_arguments_of_the_wrong_kind_are_refused(model, inputs, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+def test_arguments_of_the_wrong_kind_are_refused(model, inputs, error):
+    with messages.raises(error):
         export(model, inputs)
 
 
@@ -402,13 +382,8 @@ def test_dynamic_shapes_that_the_model_breaks_are_named():
         def forward(self, x):
             return x + torch.ones(10)
 
-    for size, name in ((torch.export.Dim("batch"), "batch"), (torch.export.Dim.DYNAMIC, "x.shape[0]")):
-        told = (
-            f"dynamic_shapes do not fit the model; {name} can only be 10, because the model's code fixes it, or "
-            "combines it with a size of 10 of an input that dynamic_shapes leaves out: name that size there, too, "
-            f"remove {name} from dynamic_shapes, or change the code"
-        )
-        with pytest.raises(EngineError, match=re.escape(told)):
+    for size in (torch.export.Dim("batch"), torch.export.Dim.DYNAMIC):
+        with messages.raises(EngineError):
             export(Ten().eval(), (f32(10),), dynamic_shapes={"x": {0: size}})
 
 
@@ -417,11 +392,8 @@ def test_a_size_that_an_input_left_out_of_dynamic_shapes_fixes_is_named():
         def forward(self, x, mask):
             return x * mask
 
-    told = (
-        "length can only be 10, because .* or combines it with a size of 10 of an input that dynamic_shapes leaves out"
-    )
     length = torch.export.Dim("length")
-    with pytest.raises(EngineError, match=told):
+    with messages.raises(EngineError):
         export(Masked().eval(), (f32(10), f32(10)), dynamic_shapes={"x": {0: length}, "mask": None})
 
 
@@ -430,10 +402,8 @@ def test_a_dim_of_1_in_the_example_is_no_fault_of_the_code(factor, offset):
     batch = torch.export.Dim("b", min=1, max=64)
     size = batch if factor == 1 else factor * batch
     size = size + offset if offset else size
-    with pytest.raises(EngineError) as e:
+    with messages.raises(EngineError):
         export(nn.ReLU().eval(), (f32(factor + offset, 4),), dynamic_shapes={"input": {0: size}})
-    assert "b is 1 in the example input, and torch takes sizes of 0 and 1 as fixed" in str(e.value)
-    assert "in which b is 2 or more" in str(e.value)
     export(nn.ReLU().eval(), (f32(2 * factor + offset, 4),), dynamic_shapes={"input": {0: size}})
 
 
@@ -443,8 +413,7 @@ def test_other_demands_on_dynamic_shapes_name_sizes_as_python_does():
             assert x.shape[0] < 9
             return x + 1
 
-    told = r"dynamic_shapes do not fit the model; .* x\.shape\[0\] <= 8, and torch .* batch, which"
-    with pytest.raises(EngineError, match=told):
+    with messages.raises(EngineError):
         export(Few().eval(), (f32(4),), dynamic_shapes={"x": {0: torch.export.Dim("batch", max=12)}})
 
 
@@ -461,13 +430,7 @@ class Paired(nn.Module):
 @pytest.mark.parametrize("limits", [{}, {"min": 2, "max": 12}], ids=str)
 def test_a_demand_on_a_dim_is_one_reason_in_the_engines_words_whatever_its_range(limits):
     batch = torch.export.Dim("batch", **limits)
-    told = (
-        "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for sizes "
-        "with x.shape[0]*x.shape[0] == 16, and torch cannot show that all sizes of batch, which is x.shape[0], meet "
-        "it: use Dim.AUTO, which keeps to sizes that do; for some conditions, a smaller range helps, too; "
-        "batch can only be 4, because the model's "
-    )
-    with pytest.raises(EngineError, match=re.escape(told)):
+    with messages.raises(EngineError):
         export(Squared().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
     with pytest.raises(EngineError) as caught:
         export(Paired().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
@@ -496,36 +459,26 @@ def test_a_range_with_one_size_that_the_code_takes_is_no_mistake_in_the_dim(leas
         def forward(self, x):
             return x * 2 if x.shape[0] % 2 == 0 else x
 
-    with pytest.raises(EngineError) as caught:
+    with messages.raises(EngineError):
         export(Even().eval(), (f32(size, 2),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=least, max=most)}})
-    text = str(caught.value)
-    assert (
-        "dynamic_shapes do not fit the model; the model's code takes the branch of the example input only for" in text
-    )
-    assert "the range of a Dim has only one such size: use Dim.AUTO" in text
-    assert "Cannot create Dim" not in text
     left_to_torch = torch.export.Dim.AUTO(min=least, max=most)
     export(Even().eval(), (f32(size, 2),), dynamic_shapes={"x": {0: left_to_torch}})
 
 
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize(
-    ("dim", "name"), [(torch.export.Dim("batch", min=0, max=16), "batch"), (torch.export.Dim.DYNAMIC, "input.shape[0]")]
+    "dim", [torch.export.Dim("batch", min=0, max=16), torch.export.Dim.DYNAMIC], ids=["a Dim", "DYNAMIC"]
 )
-def test_an_example_of_size_0_or_1_for_a_size_that_varies_is_named_as_the_cause(size, dim, name):
-    with pytest.raises(EngineError) as refused:
+def test_an_example_of_size_0_or_1_for_a_size_that_varies_is_named_as_the_cause(size, dim):
+    with messages.raises(EngineError):
         export(nn.Linear(64, 8).eval(), (f32(size, 64),), dynamic_shapes={"input": {0: dim}})
-    assert str(refused.value) == (
-        f"torch.export could not capture the model: dynamic_shapes do not fit the model; {name} is {size} in the "
-        f"example input, and torch takes sizes of 0 and 1 as fixed: use an example input in which {name} is 2 or more"
-    )
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_an_output_padding_that_torch_refuses_is_refused(axes):
     """Eager raises when it runs; an exported program would only have a shape."""
     layer = getattr(nn, f"ConvTranspose{axes}d")(2, 3, 3, stride=2, output_padding=2)
-    with pytest.raises(ShapeError, match="output_padding"):
+    with messages.raises(ShapeError):
         export(layer.eval(), (f32(1, 2, *[3] * axes),))
 
 
@@ -557,19 +510,13 @@ def test_a_failure_without_a_text_in_a_decomposition_is_named_by_its_class():
         def forward(self, x):
             return torch.addr(x, shy(x)[0], x[0])  # torch decomposes addr, and calls the operator again
 
-    with pytest.raises(EngineError) as caught:
+    with messages.raises(EngineError):
         export(Shy().eval(), (f32(3, 3),))
-    assert str(caught.value).startswith("torch.export could not capture the model: AssertionError")
-    assert "While executing" not in str(caught.value)
 
 
 def test_an_operator_without_a_fake_is_told_with_the_way_to_register_one():
     library = torch.library.Library("tests_of_refusals_without_fake", "FRAGMENT")
     library.define("triple(Tensor x) -> Tensor")
     library.impl("triple", lambda x: x * 3, "CPU")
-    with pytest.raises(EngineError) as caught:
+    with messages.raises(EngineError):
         engine.compile(Function(torch.ops.tests_of_refusals_without_fake.triple).eval(), (f32(3),))
-    assert str(caught.value).startswith(
-        "torch.export could not capture the model: torch cannot tell the shape of what "
-        "tests_of_refusals_without_fake.triple.default returns: register it by torch.library.register_fake"
-    )

@@ -10,6 +10,7 @@ from torch import nn
 from torch.export import Dim
 
 import engine
+from tests import messages
 
 
 class Branch(nn.Module):
@@ -56,12 +57,12 @@ def compile_for(model, example, *, fallback=None, **dims):
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
 def test_a_size_of_1_on_another_path_is_warned_of_and_refused(condition):
     model = Branch(condition)
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         program = compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
     for size in (2, 3, 9):
         x = torch.randn(size, 4)
         torch.testing.assert_close(program(x), model(x), rtol=0, atol=0)
-    with pytest.raises(engine.ShapeError, match="n - 1 != 0"):
+    with messages.raises(engine.ShapeError):
         program(torch.randn(1, 4))
 
 
@@ -70,22 +71,22 @@ def test_a_size_of_0_on_another_path_is_refused_and_a_size_of_1_is_not():
         def forward(self, x):
             return x.mean(0) if x.numel() else x
 
-    with pytest.warns(engine.GuardWarning, match="only n from 1 to 9"):
+    with messages.warns(engine.GuardWarning):
         program = compile_for(Mean(), torch.randn(3, 4), n={"max": 9})
     x = torch.randn(1, 4)
     torch.testing.assert_close(program(x), x[0], rtol=0, atol=0)
-    with pytest.raises(engine.ShapeError, match="n != 0"):
+    with messages.raises(engine.ShapeError):
         program(torch.randn(0, 4))
 
 
 def test_two_sizes_that_differ_only_together_are_refused_only_together():
     model = Branch(lambda x: x.shape[0] * x.shape[1] == 1)
-    with pytest.warns(engine.GuardWarning, match="n - 1 != 0"):
+    with messages.warns(engine.GuardWarning):
         program = compile_for(model, torch.randn(3, 4), m={"min": 1, "max": 9}, n={"min": 1, "max": 9})
     for shape in ((1, 5), (4, 1), (3, 3)):
         x = torch.randn(shape)
         torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
-    with pytest.raises(engine.ShapeError, match="m = 1, n = 1"):
+    with messages.raises(engine.ShapeError):
         program(torch.randn(1, 1))
 
 
@@ -94,9 +95,9 @@ def test_a_program_with_a_fallback_refuses_them_as_well():
         def forward(self, x):
             return x * 3 if x.shape[0] == 1 else torch.special.bessel_j0(x)
 
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         program = compile_for(Bessel(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
-    with pytest.raises(engine.ShapeError, match="n - 1 != 0"):
+    with messages.raises(engine.ShapeError):
         program(torch.randn(1, 4))
 
 
@@ -106,7 +107,7 @@ def test_an_example_of_one_repeated_number_hides_no_path(example):
         def forward(self, x):
             return x * x if x.shape[0] == 1 else x
 
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         compile_for(Power(), example, n={"min": 1, "max": 9})
 
 
@@ -117,7 +118,7 @@ def test_other_sizes_as_in_the_example_are_tried_where_small_ones_do_not_fit_the
             return picked * 3 if x.shape[0] == 1 else picked
 
     batch, length = Dim("batch", min=1, max=9), Dim("length", min=2, max=64)
-    with pytest.warns(engine.GuardWarning, match="only batch from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         engine.compile(
             Pick().eval(),
             (torch.randn(3, 8), torch.tensor([7])),
@@ -156,7 +157,7 @@ def test_a_model_of_one_path_keeps_all_sizes_and_its_own_state():
 def test_a_model_that_has_no_copy_is_tried_itself():
     model = Branch(CONDITIONS["equal"])
     model.scale = torch.ones(1, requires_grad=True) * 2  # copy.deepcopy refuses results with a gradient
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
 
 
@@ -202,7 +203,7 @@ class CountingSingles(nn.Module):
 
 def test_a_size_at_which_only_the_model_writes_to_a_buffer_is_refused_and_the_buffer_stays():
     model = CountingSingles()
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
     assert model.singles.item() == 0
 
@@ -234,7 +235,7 @@ class ChangingSlightly(ScalingSingles):
 @pytest.mark.parametrize("kind", [ScalingSingles, ScalingLists, ChangingSlightly])
 def test_a_size_at_which_only_the_model_writes_to_a_weight_is_refused_and_the_weight_stays(kind):
     model = kind().requires_grad_(False)
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         program = compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
     torch.testing.assert_close(model.w, torch.ones(4), rtol=0, atol=0)
     x = torch.randn(2, 4)
@@ -294,7 +295,7 @@ def test_a_size_with_results_of_another_shape_is_refused_beside_random_numbers()
             noisy = x + torch.rand_like(x)
             return noisy[0] if x.shape[0] == 1 else noisy
 
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         compile_for(Noisy(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
 
 
@@ -316,9 +317,9 @@ def test_a_size_that_a_call_of_a_program_with_a_fallback_removes_is_refused():
         def forward(self, x):
             return torch.special.bessel_j0(x * 2).squeeze(0)
 
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         program = compile_for(Squeezed(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
-    with pytest.raises(engine.ShapeError, match="n = 1"):
+    with messages.raises(engine.ShapeError):
         program(torch.randn(1, 4))
 
 
@@ -329,7 +330,7 @@ def test_a_mask_that_hides_the_results_of_the_example_hides_no_path():
 
     n = Dim("n", min=1, max=9)
     example = (torch.randn(3, 4), torch.tensor([True, False, True]))
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         engine.compile(Masked().eval(), example, dynamic_shapes={"x": {0: n}, "mask": {0: n}})
 
 
@@ -382,7 +383,7 @@ class Masks(Writing):
 
 @pytest.mark.parametrize("kind", [Fills, WritesToItsInput, ChangesItsStructure, Masks])
 def test_what_a_model_writes_and_how_it_returns_its_results_is_compared_too(kind):
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         compile_for(kind(), torch.randn(3, 4), n={"min": 1, "max": 9})
 
 
@@ -407,7 +408,7 @@ def test_two_of_four_small_sizes_are_refused():
     shapes = {"x": {0: a, 1: b}, "y": {0: c, 1: d}}
     with pytest.warns(engine.GuardWarning):
         program = engine.compile(Model().eval(), (torch.randn(3, 4), torch.randn(5, 6)), dynamic_shapes=shapes)
-    with pytest.raises(engine.ShapeError, match="a = 1, b = 1"):
+    with messages.raises(engine.ShapeError):
         program(torch.ones(1, 1), torch.ones(2, 2))
 
 
@@ -435,7 +436,7 @@ def test_the_values_of_an_example_hide_no_path(function, example):
         def forward(self, x):
             return function(x)
 
-    with pytest.warns(engine.GuardWarning, match="only n from 2 to 9"):
+    with messages.warns(engine.GuardWarning):
         compile_for(Model(), example, n={"min": 1, "max": 9})
 
 
@@ -453,7 +454,7 @@ def test_choices_of_some_of_three_small_sizes_are_refused_alone():
         x = torch.randn(shape)
         torch.testing.assert_close(program(x), x.sum(2) * 2)
     for shape in ((1, 1, 5), (1, 1, 1), (3, 1, 0), (1, 1, 0)):
-        with pytest.raises(engine.ShapeError, match="compiled for sizes with"):
+        with messages.raises(engine.ShapeError):
             program(torch.randn(shape))
 
 
@@ -465,5 +466,5 @@ def test_complex_numbers_of_16_bit_parts_are_compared():
         def forward(self, x):
             return x.chalf()
 
-    with pytest.raises(engine.UnsupportedOp, match="complex32"):
+    with messages.raises(engine.UnsupportedOp):
         compile_for(Half(), torch.randn(3, 4), n={"min": 1, "max": 9})

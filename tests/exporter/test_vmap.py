@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import engine
+from tests import messages
 
 
 class Scaled(nn.Module):
@@ -49,7 +50,7 @@ def test_a_program_that_is_exported_already_is_compiled(tmp_path):
 
 def test_torch_runs_calls_inside_that_the_engine_does_not_have():
     model = WithCallsOfTorch().eval()
-    with pytest.raises(engine.UnsupportedOp, match=r"aten\.cummax\.default"):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(model, (X,))
     program = engine.compile(model, (X,), engine.Config(fallback="torch"))
     torch.testing.assert_close(program(X), model(X))

@@ -14,7 +14,8 @@ from suites import fronts
 
 TINY = """
 name = "tiny"
-backends = ["eager", "engine"]
+backends = ["engine"]
+baseline = "engine"
 
 [[models]]
 name = "mlp"
@@ -76,7 +77,7 @@ def test_asv_run_stores_our_samples_and_counts(clone):
     stored = json.loads(path.read_text())
     rows = {name: dict(zip(stored["result_columns"], row, strict=False)) for name, row in stored["results"].items()}
     latency, nodes = rows["cases.Latency.track_latency"], rows["cases.Engine.track_nodes"]
-    assert latency["params"] == [["'mlp/b1/t1/fp32'"], ["'eager'", "'engine'"]]
+    assert latency["params"] == [["'mlp/b1/t1/fp32'"], ["'engine'"]]
     assert all(isinstance(value, float) and value > 0 for value in latency["result"])
-    assert latency["stats_repeat"] == [20, 20]  # ROUNDS x SAMPLES_PER_ROUND of suites/asv_benchmarks/cases.py
+    assert latency["stats_repeat"] == [20]  # ROUNDS x SAMPLES_PER_ROUND of suites/asv_benchmarks/cases.py
     assert nodes["result"] == [2]

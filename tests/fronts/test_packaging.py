@@ -90,6 +90,7 @@ def test_the_command_line_knows_the_extra_of_every_module(project):
         assert sorted(known) == sorted(modules.get(name, name.replace("-", "_")) for name in names)
 
 
+@pytest.mark.long
 def test_the_source_distribution_has_every_file_that_it_needs(root, tmp_path):
     """`make sdist` installs one and runs a program; this only compares names, because a build takes a minute."""
     command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(root)]

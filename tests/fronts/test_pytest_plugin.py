@@ -86,6 +86,7 @@ def test_the_record_has_plain_values_only(stored):
     assert info["facts"]["nodes"] == 2
 
 
+@pytest.mark.long
 def test_a_later_run_is_compared_and_drawn(root, tiny_suite, stored):
     _ended, _text, storage = stored
     plot = tiny_suite.with_name("plot")
@@ -115,7 +116,8 @@ def test_the_default_suite_has_a_benchmark_for_each_case_and_backend(root):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--ignore-glob=tests/*/test_*.py"],  # bare: all of testpaths, of which one file is enough here
+        # Bare: all of testpaths, of which one file is enough here.
+        pytest.param(["--ignore-glob=tests/*/test_*.py"], marks=pytest.mark.long),
         ["--benchmark-only", "tests/fronts/test_packaging.py"],
     ],
 )
@@ -205,6 +207,15 @@ def test_planted(enginebench_case):
 """
 
 
+FORKED = """
+from suites.harness.run import session
+from tests import forked
+
+session.start_process = forked.start
+"""
+"""Workers are forked from one process (tests/forked.py); those of a bare run in this checkout are not."""
+
+
 @pytest.fixture(scope="module")
 def project(root, tmp_path_factory):
     """A project elsewhere, and an installed distribution that has the entry points of this checkout."""
@@ -215,6 +226,7 @@ def project(root, tmp_path_factory):
     (folder / "mine.py").write_text(MODEL)
     (folder / "planted.py").write_text(BACKENDS)
     (folder / "test_mine.py").write_text(TESTS)
+    (folder / "conftest.py").write_text(FORKED)
     points = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     installed = folder / "site" / "copy_of_enginebench-1.dist-info"
     installed.mkdir(parents=True)
@@ -269,6 +281,7 @@ def test_a_backend_that_cannot_run_here_is_skipped_with_the_reason(outcome):
     assert "mine.py:factory/default/t4096/fp32: eager: needs 4096 processors" in ended.stdout
 
 
+@pytest.mark.long
 def test_what_the_page_says_works_as_it_stands(root, tmp_path):
     text = (root / "docs/benchmark-your-project.md").read_text()
     model, test, benchmark = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -317,8 +330,10 @@ def test_mistakes_are_lines_with_the_nearest_name(tmp_path):
         assert any(f"::test_{number}: " in line and message in line for line in lines), (number, lines)
 
 
-def test_an_unknown_backend_of_the_command_line_is_named(root):
-    ended = run_pytest(root, "--benchmark-only", "--collect-only", "--enginebench-backends=eagre")
+def test_an_unknown_backend_of_the_command_line_is_named(tmp_path):
+    test = "import pytest\n\n@pytest.mark.enginebench(model='mlp')\ndef test_one(enginebench_case): pass\n"
+    (tmp_path / "test_one.py").write_text(test)
+    ended = run_pytest(tmp_path, "-p", "suites.pytest_plugin", "--collect-only", "--enginebench-backends=eagre")
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert "unknown backend 'eagre'; did you mean 'eager'" in ended.stderr
 

@@ -33,6 +33,7 @@ from suites.harness.present import ablation_table
 from suites.harness.record import store
 from suites.harness.record.schema import AblationRecord, Contention, Samples
 from suites.harness.run import ablate, plan, runner
+from tests import messages
 from tests.harness import planted_switches as planted
 from tests.harness import records
 
@@ -347,7 +348,8 @@ def outcome(tmp_path_factory):
     """What the command line says in JSON, the results folder, and the CSV file that it wrote."""
     folder = tmp_path_factory.mktemp("ablated")
     where = ("--results", str(folder / "results"))
-    return json.loads(enginebench(*ARGUMENTS, *where, "--json", "--csv", str(folder / "numbers.csv"))), where, folder
+    told = enginebench(*ARGUMENTS, *where, "--json", "--csv", str(folder / "numbers.csv"))
+    return json.loads(told), where, folder
 
 
 def line_of(outcome, switch, mode=LEAVE_ONE_OUT):
@@ -476,7 +478,7 @@ def test_an_ablation_succeeds_unless_a_program_that_makes_sense_fails(status, su
 
 def test_a_kernel_variant_that_no_step_can_run_is_not_applicable():
     model, inputs = torch.nn.Conv2d(4, 8, 3, stride=2).eval(), (torch.ones(1, 4, 9, 9),)
-    with pytest.raises(NotApplicable, match="no conv of this program can use it here"):
+    with messages.raises(NotApplicable):
         stepwise.program_facts(Engine(1, {}), model, inputs, {"variant.conv": "winograd2"})
 
 

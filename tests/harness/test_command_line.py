@@ -193,7 +193,7 @@ def test_the_command_line_starts_without_what_takes_long_to_import(root):
         (["ablate", "bert", "--set", "sequense=3"], "did you mean 'sequence'"),
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
-        (["ablate", "mlp", "--resume"], "nothing to resume"),
+        (["ablate", "mlp", "--set", "widths=16-16", "--switches", "fuse_gelu", "--resume"], "nothing to resume"),
         (["run", "default", "--resume", "--dry-run"], "nothing to resume"),
         (["ablate", "mlp", "--resume", "--dry-run"], "--resume with --dry-run"),
         (["show", "--svg", "a.png"], "expected a name that ends in .svg"),
@@ -532,31 +532,37 @@ class Running:
         return self.process.returncode, out, err
 
 
-def test_a_killed_run_and_an_interrupted_one_go_on_where_they_stopped(root, suite, tmp_path, capsys):
+@pytest.mark.long
+def test_a_killed_run_goes_on(root, suite, tmp_path, capsys):
     results = tmp_path / "results"
     killed = Running(root, results, suite)
-    killed.wait_for("samples", 2)  # the first generation of the first case
+    killed.wait_for("samples", 2)
     killed.process.send_signal(signal.SIGKILL)
     killed.end()
+    assert call(capsys, "run", suite, "--resume", "--results", str(results))[0] == 0
+    keys = [(line["case"], line["backend"], line["generation"]) for line in killed.lines() if line["kind"] == "samples"]
+    assert len(keys) == len(set(keys)) == 2 * 2 * 2
 
-    stopped = Running(root, results, suite, "--resume")
-    stopped.wait_for("summary", 2)  # the first case is complete
+
+def test_an_interrupted_run_goes_on_where_it_stopped(root, suite, tmp_path, capsys):
+    results = tmp_path / "results"
+    stopped = Running(root, results, suite)
+    stopped.wait_for("samples", 2)  # the first generation of the first case
     stopped.process.send_signal(signal.SIGINT)
     status, _, err = stopped.end()
     assert status == 130
     assert "stored so far" in err
     assert f"records go to {store.runs_folder(results)}" in err
-    assert err.rstrip().endswith(f"enginebench run {suite} --resume --results {results}")
+    assert err.rstrip().endswith(f"enginebench run {suite} --results {results} --resume")
     assert "Traceback" not in err
 
-    finished = Running(root, results, suite, "--resume", "--json")
-    status, out, err = finished.end()
+    status, out, err = call(capsys, "run", suite, "--resume", "--json", "--results", str(results))
     assert status == 0, err
     (answer,) = json.loads(out)
     assert [line["status"] for line in answer["summaries"]] == ["ok"] * 4
     assert len(list(results.glob("runs/*/*.jsonl"))) == 1
     keys = [
-        (line["case"], line["backend"], line["generation"]) for line in finished.lines() if line["kind"] == "samples"
+        (line["case"], line["backend"], line["generation"]) for line in stopped.lines() if line["kind"] == "samples"
     ]
     assert sorted(keys) == sorted(set(keys)), "nothing that was stored is measured again"
     assert len(keys) == 2 * 2 * 2

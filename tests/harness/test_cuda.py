@@ -28,6 +28,7 @@ from suites.harness.record import store
 from suites.harness.record.roofs import Roof, Roofs, Work
 from suites.harness.record.schema import Summary
 from suites.harness.run import checks, references
+from tests import messages
 from tests.harness import fake_cuda, records
 
 MISSING = "no CUDA device: a test says so"
@@ -102,7 +103,7 @@ def test_peak_memory_is_above_what_was_held_before(on_host):
 
 
 def test_a_device_without_a_clock_says_so():
-    with pytest.raises(NotImplementedError, match="Cpu has no clock"):
+    with messages.raises(NotImplementedError):
         device.Cpu().time_call(lambda: None)
 
 
@@ -341,17 +342,14 @@ def test_the_engine_takes_the_options_of_the_targets_of_its_devices(monkeypatch)
     made.device = CUDA
     torch.testing.assert_close(made.prepare(model, inputs).call(*inputs), model(*inputs).detach())
     assert seen == [True]
-    with pytest.raises(UsageError, match="tf32"):
+    with messages.raises(UsageError):
         registry.check(BackendRef.parse("engine_interpreter[tf32=on]"))
-    told = "tf32: it concerns the target triton, but cpu runs the cases on cpu"
-    with pytest.raises(engine.ConfigError, match=told):
+    with messages.raises(engine.ConfigError):
         Engine(1, ref.options).prepare(model, inputs)
     for prepare in (lambda other: other.prepare(model, inputs), lambda other: other.generator(None, ())):
         other = Engine(1, {"isa": "avx2"})
         other.device = CUDA
-        with pytest.raises(
-            engine.ConfigError, match="isa: it concerns the target cpu, but triton runs the cases on cuda"
-        ):
+        with messages.raises(engine.ConfigError):
             prepare(other)
 
 
@@ -365,10 +363,10 @@ def test_kernel_variants_are_those_of_the_target_of_the_case():
     made = Engine(1, ref.options)
     made.device = CUDA
     torch.testing.assert_close(made.prepare(model, inputs).call(*inputs), model(*inputs))
-    with pytest.raises(engine.ConfigError, match="unknown variant of softmax 'loop'"):
+    with messages.raises(engine.ConfigError):
         Engine(1, ref.options).prepare(model, inputs)
     for options in ("variant.softmax=lop", "variant.softmx=loop", "planner=none"):
-        with pytest.raises(engine.ConfigError, match="unknown"):
+        with messages.raises(engine.ConfigError):
             registry.check(BackendRef.parse(f"engine[{options}]"))
 
 
@@ -376,10 +374,9 @@ def test_a_target_that_cannot_run_makes_the_row_unavailable(monkeypatch):
     from engine.targets.triton.target import TritonTarget
 
     monkeypatch.setattr(TritonTarget, "unavailable", lambda _self: "compute capability 7.0; kernels need 8.0")
-    told = r"^the target triton cannot run here: compute capability 7\.0; kernels need 8\.0$"
-    with pytest.raises(Unavailable, match=told):
+    with messages.raises(Unavailable):
         engine_on_cuda().prepare(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
-    with pytest.raises(Unavailable, match=told):
+    with messages.raises(Unavailable):
         engine_on_cuda().generator(None, ())
     assert not issubclass(Unavailable, NotApplicable)
 

@@ -15,6 +15,7 @@ from suites.harness.measure.job import Job
 from suites.harness.record import store
 from suites.harness.record.schema import Samples, Summary
 from suites.harness.run import plan, reporter, runner
+from tests import messages
 from tests.harness import fake_queue
 from tests.harness.fake_device import GONE
 
@@ -71,13 +72,12 @@ def test_peak_memory_is_the_devices(prepared):
 
 
 def test_one_that_ignores_the_device_is_refused(prepared):
-    told = r"^prepared for fp32 on cpu; the case asks for fp32 on fake_device.py:Asynchronous$"
-    with pytest.raises(Refused, match=told):
+    with messages.raises(Refused):
         prepared("Asynchronous", "IgnoresDevice")
 
 
 def test_results_that_lie_elsewhere_are_refused(prepared):
-    with pytest.raises(TypeError, match=r"a tensor of the call is on cpu; expected fake_device.py:Asynchronous"):
+    with messages.raises(TypeError):
         prepared("Asynchronous", "Away")
 
 
@@ -86,9 +86,9 @@ def test_a_device_of_a_user_names_no_folder_in_the_id():
 
 
 def test_a_file_without_the_class_is_told():
-    with pytest.raises(UsageError, match="its file has no Gpu"):
+    with messages.raises(UsageError):
         device.load(f"{DEVICE}:Gpu")
-    with pytest.raises(UsageError, match="unknown device 'cpuu'; did you mean 'cpu'"):
+    with messages.raises(UsageError):
         device.load("cpuu")
 
 
@@ -151,6 +151,7 @@ class Disappearing(reporter.Reporter):
             raise KeyboardInterrupt
 
 
+@pytest.mark.long
 def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, monkeypatch):
     flag = tmp_path / "gone"
     monkeypatch.setenv(GONE, str(flag))

@@ -11,6 +11,7 @@ from suites import backends
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
 from suites.harness.run import worker
+from tests import messages
 from tests.harness.commands import call
 
 GOOD = """
@@ -59,7 +60,7 @@ def test_a_class_that_is_no_backend_is_refused_before_the_run(name, told, folder
     label = f"mine.py:{name}"
     assert dry_run(capsys, "mlp", "--backends", label) == (2, "", f"enginebench: backend {label!r}: {told}\n")
     if name != "Goood":
-        with pytest.raises(UsageError, match=told):
+        with messages.raises(UsageError):
             backends.load(BackendRef(label))
 
 
@@ -101,28 +102,22 @@ def test_a_method_may_be_attached_to_a_class_after_its_definition(source, folder
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    "source",
     [
-        (f"from suites.backends.bass import Other\n{GOOD}\nMine = Good",
-         "mine.py imports suites.backends.bass, which is not installed"),
-        (f"import suites.bakends.base\n{GOOD}\nMine = Good", "mine.py imports suites.bakends, which is not installed"),
-        ("class Mine(Backend): pass",
-         "Mine of mine.py derives from Backend, which the file neither defines nor imports"),
-        (f"{GOOD}\nclass Mine(Good): pass\ndel Mine",
-         "mine.py: unknown class 'Mine'. Known: Both, Derived, Good, Half, Part, Plain"),
-        (f"{GOOD}\nclass Mine(Good):\n    def __init__(self, threads): self.threads = threads",
-         "__init__ of Mine of mine.py takes (self, threads); expected (self, threads, options)"),
-        (f"{GOOD}\nclass Base(Good):\n    def __init__(self, threads, *, mode): pass\nclass Mine(Base): pass",
-         "__init__ of Mine of mine.py takes (self, threads, *, mode); expected (self, threads, options)"),
+        f"from suites.backends.bass import Other\n{GOOD}\nMine = Good",
+        f"import suites.bakends.base\n{GOOD}\nMine = Good",
+        "class Mine(Backend): pass",
+        f"{GOOD}\nclass Mine(Good): pass\ndel Mine",
+        f"{GOOD}\nclass Mine(Good):\n    def __init__(self, threads): self.threads = threads",
+        f"{GOOD}\nclass Base(Good):\n    def __init__(self, threads, *, mode): pass\nclass Mine(Base): pass",
     ],
     ids=["module", "package", "base", "deleted", "init", "inherited"],
-)  # fmt: skip
-def test_a_file_that_is_sure_to_fail_is_refused_before_the_run(source, told, folder):
+)
+def test_a_file_that_is_sure_to_fail_is_refused_before_the_run(source, folder):
     (folder / "mine.py").write_text(f"{source}\n")
     ref = BackendRef("mine.py:Mine")
-    with pytest.raises(UsageError) as raised:
+    with messages.raises(UsageError):
         backends.check(ref)
-    assert str(raised.value) == f"backend 'mine.py:Mine': {told}"
     with pytest.raises((UsageError, ImportError, NameError, TypeError)):
         backends.load(ref)(1, {"x": "1"})
 

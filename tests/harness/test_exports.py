@@ -23,7 +23,7 @@ def backend(name, exports):
     return made
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("name", [pytest.param("onnxruntime", marks=pytest.mark.long), "openvino"])
 def test_an_exported_model_is_read_by_the_next_process(name, tmp_path):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).eval()
@@ -88,6 +88,7 @@ def test_the_engine_shares_a_program_among_threads_and_not_among_options(tmp_pat
     assert job(1, disable="fuse_epilogue")._needs_model(), "another program"
 
 
+@pytest.mark.long
 def test_a_model_that_generates_text_is_always_built(tmp_path):
     case = Case("gpt2-tiny", {"batch": 1, "sequence": 8}, options={"phase": "decode", "steps": 2})
     for _ in range(2):

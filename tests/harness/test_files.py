@@ -16,6 +16,7 @@ from suites.harness.files import write_text_file
 from suites.harness.judge import gate, stats
 from suites.harness.present import markdown, picture
 from suites.harness.record.schema import Compared, Ratio
+from tests import messages
 from tests.harness import records
 from tests.harness.full_disk import full_after
 
@@ -47,7 +48,7 @@ WRITERS = {
 def test_a_full_disk_leaves_the_earlier_file_as_it_was(tmp_path, name):
     path = tmp_path / name
     path.write_text(PAGE)
-    with full_after(100), pytest.raises(UsageError, match=f"{name}: cannot be written: File too large"):
+    with full_after(100), pytest.raises(UsageError, match=f"{name}: .*File too large"):
         WRITERS[name](path)
     assert path.read_text() == PAGE
     assert list(tmp_path.iterdir()) == [path], "nothing is left beside it"
@@ -103,7 +104,7 @@ def test_a_name_may_be_as_long_as_names_of_files_can_be(tmp_path):
 
 
 def test_a_text_that_is_not_unicode_is_refused_in_one_line(tmp_path):
-    with pytest.raises(UsageError, match="a: cannot be written: the text has characters that UTF-8 does not have"):
+    with messages.raises(UsageError):
         write_text_file(tmp_path / "a", "caf\udce9")
 
 

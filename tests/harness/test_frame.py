@@ -6,6 +6,7 @@ import io
 import json
 import re
 import warnings
+from functools import lru_cache
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.record import frame, store
 from suites.harness.record.schema import AblationRecord, Compared, Ratio, Summary
+from tests import messages
 from tests.harness import records
 
 LATENCY = stats.latency([[[1e-3, 2e-3]]])
@@ -34,19 +36,22 @@ def engine_row(**fields):
     return records.summary(backend="engine", shape={"batch": 1, "sequence": 8}, options={"width": 4}, **told | fields)
 
 
-def test_every_committed_row_is_in_the_frame(root):
+def test_every_committed_row_is_in_the_frame(root, monkeypatch):
+    monkeypatch.setattr(store, "read", lru_cache(maxsize=None)(store.read))  # a file is read once for all frames
+    paths = store.all_run_files(root / "results")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows = suites.load_runs(root / "results")
-    stored = [line for path in store.all_run_files(root / "results") for line in store.read(path).summaries()]
+    runs = [store.read(path, lenient=True) for path in paths]
+    stored = [line for run in runs for line in run.summaries()]
     assert len(rows) == len(stored)
     assert rows["status"].tolist() == [line.status for line in stored]
     medians = [line.latency.p50 for line in stored if line.latency]
     assert rows["latency_p50"].dropna().tolist() == medians
     assert rows.attrs["problems"] == []
-    assert rows["machine"].nunique() == len({path.parent.name for path in store.all_run_files(root / "results")})
+    assert rows["machine"].nunique() == len({path.parent.name for path in paths})
     effects = suites.load_ablations(root / "results")
-    assert len(effects) == sum(len(store.read(p).of(AblationRecord)) for p in store.all_run_files(root / "results"))
+    assert len(effects) == sum(len(run.of(AblationRecord)) for run in runs)
 
 
 def test_parts_of_a_value_have_columns_of_their_own_and_unknown_is_missing(tmp_path):
@@ -75,7 +80,7 @@ def test_columns_have_the_types_that_the_page_says(tmp_path):
     rows = suites.load_runs(tmp_path)
     for column in (*frame.ABOUT_RUN, *frame.columns(Summary)):
         assert str(rows[column.name].dtype) == column.dtype, column.name
-    with pytest.warns(frame.RecordWarning, match="^unknown suite of a stored run 'other'. Known: tiny$"):
+    with messages.warns(frame.RecordWarning):
         empty = suites.load_runs(tmp_path, suite="other")
     assert empty.dtypes.to_dict().items() <= rows.dtypes.to_dict().items()
 
@@ -83,16 +88,12 @@ def test_columns_have_the_types_that_the_page_says(tmp_path):
 def test_a_machine_or_suite_that_no_run_has_is_said(tmp_path):
     write(tmp_path, "20261121T120604Z_abc_default", engine_row(), suite="default")
     write(tmp_path, "20261121T120604Z_abc_tiny", engine_row(), machine="other-8c", suite="tiny")
-    for wanted, told in (
-        ({"suite": "defualt"}, "^unknown suite of a stored run 'defualt'; did you mean 'default'\\? Known: "),
-        ({"machine": "cpu-4c"}, "^unknown machine of a stored run 'cpu-4c'; did you mean 'cpu-2c'\\? Known: "),
-        ({"machine": "cpu-2c", "suite": "tiny"}, "^no stored run is of machine cpu-2c and of suite tiny$"),
-    ):
-        with pytest.warns(frame.RecordWarning, match=told) as caught:
+    for wanted in ({"suite": "defualt"}, {"machine": "cpu-4c"}, {"machine": "cpu-2c", "suite": "tiny"}):
+        with messages.warns(frame.RecordWarning) as caught:
             assert suites.load_runs(tmp_path, **wanted).empty
         assert caught[0].filename == __file__
     assert len(suites.load_runs(tmp_path, machine="cpu-2c", suite="default")) == 1
-    with pytest.warns(frame.RecordWarning, match="unknown suite of a stored run 'kernel'"):
+    with messages.warns(frame.RecordWarning):
         assert suites.load_kernels(tmp_path, suite="kernel").empty
 
 
@@ -124,20 +125,20 @@ def test_a_copy_of_a_run_counts_once_and_a_wrong_folder_is_named(tmp_path):
     copy = tmp_path / "runs" / "other-8c" / path.name
     copy.parent.mkdir()
     copy.write_text(path.read_text())
-    with pytest.warns(frame.RecordWarning, match=f"{copy}: left out, because {path} is the same run"):
+    with messages.warns(frame.RecordWarning):
         assert len(suites.load_runs(tmp_path)) == 1
     path.rename(path.with_name("20261121T120605Z_abc_tiny.jsonl"))
-    with pytest.warns(frame.RecordWarning, match=f"{copy}: its machine is cpu-2c, which its folder does not name"):
+    with messages.warns(frame.RecordWarning):
         assert len(suites.load_runs(tmp_path)) == 2
 
 
 def test_records_outside_of_a_results_folder_and_lines_nested_too_deeply_are_named(tmp_path):
     path = write(tmp_path, "20261121T120604Z_abc_tiny", engine_row())
-    with pytest.warns(frame.RecordWarning, match="no runs; expected a results folder"):
+    with messages.warns(frame.RecordWarning):
         assert suites.load_runs(path.parent).empty
     with path.open("a") as file:
         file.write("[" * 100_000 + "\n")
-    with pytest.warns(frame.RecordWarning, match=":3: not a JSON line of a record: it is nested too deeply"):
+    with messages.warns(frame.RecordWarning):
         assert len(suites.load_runs(tmp_path)) == 1
 
 
@@ -149,7 +150,7 @@ def test_of_several_summaries_of_one_row_the_last_counts(tmp_path):
 def test_one_file_may_be_named_and_a_missing_folder_is_a_message(tmp_path):
     path = write(tmp_path, "20261121T120604Z_abc_tiny", engine_row())
     assert len(suites.load_runs(path)) == 1
-    with pytest.raises(UsageError, match="no such file or folder"):
+    with messages.raises(UsageError):
         suites.load_runs(tmp_path / "none")
 
 
@@ -234,7 +235,12 @@ def test_the_lines_of_the_page_make_a_table_and_a_plot(root, tmp_path, monkeypat
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(code.splitlines()) <= 10
     mpl.use("agg")
-    (tmp_path / "results").symlink_to(root / "results")
+    (machine,) = re.findall(r'machine="([^"]+)"', code)
+    folder = tmp_path / "results" / "runs" / machine  # only the runs that the lines choose from
+    folder.mkdir(parents=True)
+    for path in (root / "results" / "runs" / machine).glob("*_default.jsonl"):
+        (folder / path.name).symlink_to(path)
+    (tmp_path / "results" / "superseded.toml").symlink_to(root / "results" / "superseded.toml")
     monkeypatch.chdir(tmp_path)
     made = {}
     exec(code, made)  # the lines of a page of this repository

@@ -11,6 +11,7 @@ from suites.cli import compare, main
 from suites.harness.errors import UsageError
 from suites.harness.judge import gate
 from suites.harness.judge.gate import Baselines, Found
+from tests import messages
 
 ROW = {"nodes": 40, "launches": 26, "arena_bytes": 4096, "artifact_bytes": 437_000_000, "flops": 1000}
 KEY = ("mlp/b1/t1/fp32", "engine")
@@ -63,7 +64,7 @@ def test_rows_of_one_side_alone_and_programs_that_fail_are_differences():
     assert sorted((one.case, one.kind) for one in found.differences) == [(KEY[0], "gone"), (other[0], "new")]
     failed = judged({KEY: Found(None, "failed", "ConfigError: no such pass")})
     assert (only(failed).kind, only(failed).describe()) == ("failed", "ConfigError: no such pass")
-    with pytest.raises(UsageError, match="there is no program to accept: ConfigError: no such pass"):
+    with messages.raises(UsageError):
         gate.accept(ACCEPTED, failed, "because", DAY)
 
 
@@ -95,22 +96,20 @@ def test_accepting_keeps_other_rows_and_says_what_changed_and_why(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    "text",
     [
-        ("suite = ", "not valid TOML"),
-        (f"suite = {'1' * 5000}", "not valid TOML: a number has too many digits$"),
-        (f"suite = {'[' * 100_000}", "not valid TOML: its lists or tables are nested too deeply$"),
-        ("[counts]", "suite: missing. Restore the file. Or delete it, and write a new one with `enginebench compare"),
-        (
-            'suite = "s"\n[counts.c.engine]\nnodes = "many"',
-            "counts.c.engine.nodes: expected a whole number, got 'many'",
-        ),
-        ('suite = "s"\nother = 1', "other: unknown key, with the value 1"),
+        "suite = ",
+        f"suite = {'1' * 5000}",
+        f"suite = {'[' * 100_000}",
+        "[counts]",
+        'suite = "s"\n[counts.c.engine]\nnodes = "many"',
+        'suite = "s"\nother = 1',
     ],
+    ids=["cut", "digits", "nested", "missing", "type", "unknown key"],
 )
-def test_a_damaged_file_is_named(tmp_path, text, told):
+def test_a_damaged_file_is_named(tmp_path, text):
     (tmp_path / "b.toml").write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with messages.raises(UsageError):
         gate.read(tmp_path / "b.toml")
 
 
@@ -129,7 +128,7 @@ def test_a_suite_in_this_folder_is_kept_relative_to_the_accepted_counts(tmp_path
     for given in ("mine.toml", "./mine.toml", "../mine.toml", None):
         found = compare._find_accepted(path, given, is_first=True)
         assert compare._find_suite(found.suite, path).name == "mine"
-    with pytest.raises(UsageError, match=r"--suite quick: .* is of suite \.\./mine\.toml"):
+    with messages.raises(UsageError):
         compare._find_accepted(path, "quick", is_first=True)
 
 

@@ -19,8 +19,11 @@ from suites.harness.errors import UsageError
 from suites.harness.judge import steps
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.record import reasons, store
-from suites.harness.record.commits import CommitRecord
+from suites.harness.record.commits import CommitRecord, CountedCase
+from suites.harness.record.facts import Facts
+from suites.history.asv_results import COLUMNS, LATENCY, write_results
 from suites.history.commits import list_commits
+from tests import messages
 from tests.harness import records
 from tests.harness.test_versions import SLOWER
 
@@ -96,7 +99,7 @@ def cache(toy, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(toy, cache, tmp_path_factory):
-    """The stored run of the whole history, and what the command printed."""
+    """The stored run of the whole history, and what the command printed; a minute of processes."""
     folder, names = toy
     place = tmp_path_factory.mktemp("measured")
     (place / "tiny.toml").write_text(SUITE)
@@ -120,19 +123,14 @@ def test_commits_that_change_no_engine_are_left_out(toy):
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "told"),
-    [
-        ("nowhere", "HEAD", "--since 'nowhere': no such commit"),
-        ("HEAD", "HEAD~1", "no ancestor of HEAD~1"),
-        ("HEAD", "HEAD", "no commit after HEAD up to HEAD changes engine"),
-        ("--output=x", "HEAD", "no such commit"),
-    ],
+    ("since", "until"), [("nowhere", "HEAD"), ("HEAD", "HEAD~1"), ("HEAD", "HEAD"), ("--output=x", "HEAD")]
 )
-def test_a_range_that_means_nothing_is_one_line(toy, since, until, told):
-    with pytest.raises(UsageError, match=told):
+def test_a_range_that_means_nothing_is_one_line(toy, since, until):
+    with messages.raises(UsageError):
         list_commits(toy[0], since, until)
 
 
+@pytest.mark.long
 def test_a_planted_regression_is_named_and_nothing_else(toy, measured):
     _, names = toy
     answer, _ = measured
@@ -148,6 +146,7 @@ def test_a_planted_regression_is_named_and_nothing_else(toy, measured):
     assert step["subject"] == "Wait in every call"
 
 
+@pytest.mark.long
 def test_a_commit_whose_programs_have_other_counts_is_named(toy, measured):
     _, names = toy
     (case,) = measured[0]["cases"]
@@ -157,6 +156,7 @@ def test_a_commit_whose_programs_have_other_counts_is_named(toy, measured):
     assert now > before
 
 
+@pytest.mark.long
 def test_a_commit_that_does_not_start_is_recorded_with_its_reason(toy, measured):
     _, names = toy
     run = store.read(Path(measured[0]["path"]))
@@ -170,6 +170,7 @@ def test_a_commit_that_does_not_start_is_recorded_with_its_reason(toy, measured)
     assert not any(str(toy[0]) in text for text in run.path.read_text().splitlines())
 
 
+@pytest.mark.long
 def test_neighbours_took_turns_and_the_first_has_a_second_copy(toy, measured):
     _, names = toy
     run = store.read(Path(measured[0]["path"]))
@@ -179,6 +180,7 @@ def test_neighbours_took_turns_and_the_first_has_a_second_copy(toy, measured):
     assert run.environment.plan.baseline == labels[0]
 
 
+@pytest.mark.long
 def test_a_stored_history_is_shown_and_is_no_measurement(measured, capsys):
     answer, place = measured
     with pytest.raises(SystemExit) as stop:
@@ -192,6 +194,7 @@ def test_a_stored_history_is_shown_and_is_no_measurement(measured, capsys):
     assert "no run of this machine" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_asv_reads_the_same_history_and_names_the_same_commit(toy, measured, tmp_path):
     """asv publish finds the step; asv compare of the two commits does, too."""
     pytest.importorskip("asv", reason="needs asv, of the extra dev")
@@ -219,6 +222,37 @@ def test_asv_reads_the_same_history_and_names_the_same_commit(toy, measured, tmp
     lines = run("compare", names["renamed"], names["slower"], "--machine", Path(answer["asv"]).name).splitlines()
     (latency,) = [line for line in lines if "track_latency" in line]
     assert latency.lstrip("|").strip().startswith("+")
+
+
+def test_a_step_in_stored_times_is_named_and_is_in_the_files_of_asv(tmp_path):
+    """Of a run that is made up: the second commit changes nothing that is timed, the third takes twice as long."""
+    names = [character * 40 for character in "abc"]
+    labels = [f"{versions.PREFIX}{name[:12]}" for name in names]
+    lines = [
+        records.samples(backend=label, generation=number, seconds=[[seconds * (1 + 0.001 * (number + turn % 3))] * 3
+                                                                   for turn in range(5)])
+        for label, seconds in zip(labels, (1e-3, 1e-3, 2e-3), strict=True)
+        for number in range(2)
+    ]  # fmt: skip
+    commits = [
+        CommitRecord(
+            commit=name, previous=before, date="2026-11-20T10:00:00+00:00", subject="A change", status="built",
+            backend=label, digest=name[:1], cases={records.CASE: CountedCase(facts=Facts(launches=launches))},
+        )
+        for name, before, label, launches in zip(names, [None, *names], labels, (30, 30, 28), strict=False)
+    ]  # fmt: skip
+    run = store.Run(tmp_path / "run.jsonl", records.environment(suite="history"), [*lines, *commits])
+    (track,) = steps.follow(run, MachineNoise())
+    first, same, slower = track.points
+    assert (first.word, slower.word) == ("first", "slower")
+    assert not same.is_step
+    assert slower.ratio.low > 1.5
+    assert [point.changes for point in track.points] == [{}, {}, {"launches": (30, 28)}]
+    place = write_results([track], run.environment, tmp_path / "asv")
+    told = json.loads((place / f"{names[2][:8]}-history.json").read_text())["results"]
+    row = dict(zip(COLUMNS, told[LATENCY], strict=True))
+    assert row["result"] == [pytest.approx(2e-3, rel=0.01)]
+    assert row["stats_ci_99_a"][0] < 2e-3 < row["stats_ci_99_b"][0]
 
 
 def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd):
@@ -277,7 +311,7 @@ def test_a_revision_is_a_backend(toy, cache, monkeypatch):
     folder, names = toy
     monkeypatch.setattr("suites.harness.record.machine.checkout", lambda: folder)
     assert versions.resolve("engine@HEAD", folder) == f"engine@{names['mended'][:12]}"
-    with pytest.raises(UsageError, match=r"is no folder, and no commit of this checkout has this name"):
+    with messages.raises(UsageError):
         versions.resolve("engine@HEAD~99", folder)
 
 
@@ -290,6 +324,7 @@ def test_a_kept_worktree_that_somebody_changed_is_made_again(toy, cache):
     assert "broken" not in (kept / "engine" / "sizes.py").read_text()
 
 
+@pytest.mark.long
 def test_stored_histories_are_written_for_asv_again(measured, tmp_path, capfd):
     answer, place = measured
     told = run_command(capfd, "--write-asv", "--results", str(place / "results"), "--asv", str(tmp_path / "asv"))
@@ -385,15 +420,16 @@ def test_a_build_that_fails_says_in_its_first_line_what_is_wrong(tmp_path):
     }
     for said, cause in errors.items():
         text = f"{said}\\n" + "more\\n" * 40
-        with pytest.raises(revisions.CannotBuild) as refused:
+        with messages.raises(revisions.CannotBuild) as refused:
             revisions._run([sys.executable, "-c", f"print('{text}'); raise SystemExit(1)"], "the build")
         first, *others = str(refused.value).splitlines()
-        assert (first, others) == (f"the build ended with exit status 1: {cause}", ["more"] * 12)
+        assert first.endswith(f": {cause}")
+        assert others == ["more"] * 12
 
 
 def test_a_build_that_fails_says_how_it_ended(toy, tmp_path, monkeypatch):
     folder, names = toy
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(revisions.sys, "executable", shutil.which("false"))
-    with pytest.raises(revisions.CannotBuild, match="the build ended with exit status 1"):
+    with messages.raises(revisions.CannotBuild):
         revisions.prepare(folder, names["first"])

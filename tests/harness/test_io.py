@@ -11,6 +11,7 @@ from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
 from suites.harness.measure.job import Job
+from tests import messages
 
 CASE = Case("mlp", {"batch": 2}, options={"widths": "8-8"}, io="numpy")
 SUITE = """
@@ -32,7 +33,9 @@ def job(case, name, folder):
     return made
 
 
-@pytest.mark.parametrize("name", ["numpy", "eager", "onnxruntime", "openvino", "engine"])
+@pytest.mark.parametrize(
+    "name", ["numpy", "eager", pytest.param("onnxruntime", marks=pytest.mark.long), "openvino", "engine"]
+)
 def test_a_backend_takes_arrays_and_gives_the_arrays_that_eager_gives(name, tmp_path):
     made = job(CASE, name, tmp_path)
     assert all(type(one) is np.ndarray for one in made.inputs[0])
@@ -47,7 +50,7 @@ def test_a_backend_takes_arrays_and_gives_the_arrays_that_eager_gives(name, tmp_
 def test_a_tensor_where_an_array_is_due_fails(tmp_path, monkeypatch):
     made = job(CASE, "eager", tmp_path)
     monkeypatch.setattr(Job, "call", property(lambda _self: lambda *_: torch.zeros(2)))
-    with pytest.raises(TypeError, match="an output is Tensor; expected ndarray"):
+    with messages.raises(TypeError):
         made.verify()
 
 
@@ -58,5 +61,5 @@ def test_the_id_of_a_case_names_numpy_alone():
 
 
 def test_an_unknown_io_is_named_with_the_nearest():
-    with pytest.raises(UsageError, match="unknown io 'nunpy'; did you mean 'numpy'"):
+    with messages.raises(UsageError):
         spec.parse(SUITE.replace('"numpy"', '"nunpy"'), "x.toml")

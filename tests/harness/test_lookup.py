@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -12,6 +11,7 @@ from suites.harness.errors import UsageError
 from suites.harness.record import lookup, machine, store
 from suites.harness.record.frame import RecordWarning
 from suites.harness.record.schema import AblationRecord
+from tests import messages
 from tests.harness import commands, records
 
 RUNS = ("20261121T101112Z_abc_default", "20261121T101113Z_abc_bert", "20261122T101112Z_abc-dirty_default",
@@ -56,14 +56,13 @@ def test_the_only_run_is_named_where_another_is_asked_for(tmp_path):
     path = store.runs_folder(tmp_path) / f"{RUNS[0]}.jsonl"
     with store.Writer(path) as writer:
         writer.append(records.environment())
-    with pytest.raises(UsageError) as raised:
+    with messages.raises(UsageError):
         lookup.find_run(tmp_path, "nosuch")
-    assert str(raised.value) == f"unknown run 'nosuch'; the only run under {tmp_path} is {RUNS[0]}"
 
 
 def test_a_path_that_is_no_file_is_no_record_and_one_that_is_missing_is_no_file(results):
-    for name, told in (("/dev/null", "no record"), (f"{results}/nothing.jsonl", "no such file")):
-        with pytest.raises(UsageError, match=f"{name}: {told}"):
+    for name in ("/dev/null", f"{results}/nothing.jsonl"):
+        with messages.raises(UsageError):
             lookup.find_run(results, name)
 
 
@@ -72,18 +71,15 @@ def test_a_run_is_found_by_its_path(results):
     assert lookup.find_run(results / "elsewhere", str(path)).path == path
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("no/such.jsonl", "no such file"), ("{}", "a folder"), ("{}/note.txt", "no record"), ("{}/x.jsonl", "no such")],
-)
-def test_a_path_that_is_no_record_is_told_as_a_path(results, tmp_path, name, told):
+@pytest.mark.parametrize("name", ["no/such.jsonl", "{}", "{}/note.txt", "{}/x.jsonl"])
+def test_a_path_that_is_no_record_is_told_as_a_path(results, tmp_path, name):
     (tmp_path / "note.txt").write_text("hello")
-    with pytest.raises(UsageError, match=told):
+    with messages.raises(UsageError):
         lookup.find_run(results, name.format(tmp_path))
 
 
 def test_an_empty_name_is_told_as_such(results):
-    with pytest.raises(UsageError, match=r"^RUN '': expected a run by name, .*, got an empty text"):
+    with messages.raises(UsageError):
         lookup.find_run(results, "")
 
 
@@ -91,7 +87,7 @@ def test_last_is_the_newest_run_of_a_suitable_kind(results):
     assert lookup.find_run(results, "last", lookup.is_shown).name == RUNS[3]
     assert lookup.find_run(results, "last", lookup.is_measurement).name == RUNS[2]
     assert lookup.find_run(results, "last:bert", lookup.is_measurement).name == RUNS[1]
-    with pytest.raises(UsageError, match=r"no run of suite ablate_bert of this machine under .* has rows"):
+    with messages.raises(UsageError):
         lookup.find_run(results, "last:ablate_bert", lookup.is_measurement, "has rows")
     assert lookup.find_run(results, EMPTY, lookup.is_measurement).name == EMPTY, "what is named is found all the same"
 
@@ -141,29 +137,25 @@ def test_options_for_rows_are_named_where_no_run_has_rows(tmp_path, capsys):
 
 
 def test_an_ambiguous_beginning_lists_what_it_may_mean(results):
-    told = f"run '20261121' is the beginning of 2 names: {RUNS[1]}, {RUNS[0]}. Give more of one"
-    with pytest.raises(UsageError, match=re.escape(told)):
+    with messages.raises(UsageError):
         lookup.find_run(results, "20261121")
 
 
 def test_a_wrong_name_gets_the_five_nearest(results):
     with store.Writer(store.runs_folder(results) / "zzz.jsonl") as writer:
         writer.append(records.environment())
-    with pytest.raises(UsageError) as caught:
+    with messages.raises(UsageError) as caught:
         lookup.find_run(results, "20261121T101112Z_abd_default")
     text = str(caught.value)
-    assert text.startswith(f"unknown run '20261121T101112Z_abd_default'; did you mean {RUNS[0]} or ")
     assert text.count(" or ") == lookup.NEAREST - 1
     assert "zzz" not in text
-    assert text.endswith("`enginebench list runs` shows all 6")
-    with pytest.raises(UsageError) as caught:
+    with messages.raises(UsageError):  # no name is like it
         lookup.find_run(results, "none")
-    assert str(caught.value) == "unknown run 'none'. `enginebench list runs` shows all 6", "no name is like it"
-    with pytest.raises(UsageError, match=r"^unknown run 'lst'; did you mean last\?"):
+    with messages.raises(UsageError):
         lookup.find_run(results, "lst")
-    with pytest.raises(UsageError, match=r"^unknown run 'bert'; did you mean last:bert\?"):
+    with messages.raises(UsageError):
         lookup.find_run(results, "bert")
-    with pytest.raises(UsageError, match="unknown suite of a stored run 'brt'; did you mean 'bert'"):
+    with messages.raises(UsageError):
         lookup.find_run(results, "last:brt")
 
 
@@ -174,15 +166,15 @@ def test_the_beginning_of_several_suites_is_refused_and_a_full_name_that_begins_
         ) as writer:
             writer.append(records.environment(suite=suite))
     assert lookup.find_run(tmp_path, "last:minilm").name == "20261121T000000Z_abc_minilm"
-    for suite, names in (("mini", "2 names: minilm, minilm_wide"), ("min", "3 names: mine, minilm, minilm_wide")):
-        with pytest.raises(UsageError, match=f"^suite '{suite}' is the beginning of {names}. Give more of one$"):
+    for suite in ("mini", "min"):
+        with messages.raises(UsageError):
             lookup.find_run(tmp_path, f"last:{suite}")
-    with pytest.raises(UsageError, match=r"unknown suite of a stored run ''\. Known: mine, minilm, minilm_wide"):
+    with messages.raises(UsageError):
         lookup.find_run(tmp_path, "last:")
 
 
 def test_no_runs_are_said_with_the_folder(tmp_path):
-    with pytest.raises(UsageError, match=f"no run of this machine under {tmp_path}; `enginebench run SUITE` makes one"):
+    with messages.raises(UsageError):
         lookup.find_run(tmp_path, "last")
-    with pytest.raises(UsageError, match=f"unknown run 'x': there are no runs under {tmp_path}; `enginebench run"):
+    with messages.raises(UsageError):
         lookup.find_run(tmp_path, "x")

@@ -17,6 +17,7 @@ from suites.harness.record import lookup, store
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import AblationRecord
 from suites.harness.run.stopwatch import Stopwatch
+from tests.forms import shorten
 from tests.harness import records
 from tests.harness.commands import call
 
@@ -36,7 +37,13 @@ def test_a_profile_fits_a_narrow_output_and_keeps_every_launch(capsys, monkeypat
     assert re.search(r"^op +kernel +output", call(capsys, "profile", "mlp")[1], re.MULTILINE)
 
 
-@pytest.mark.parametrize("suite", ["ablate_transformer", "ablate_threads", "ablate_passes", "ablate_transformer_pairs"])
+@pytest.mark.parametrize(
+    "suite",
+    shorten(
+        ["ablate_transformer", "ablate_threads", "ablate_passes", "ablate_transformer_pairs"],
+        "ablate_threads", "ablate_transformer_pairs",
+    ),
+)  # fmt: skip
 def test_an_ablation_fits_a_narrow_output_and_keeps_its_numbers(suite, root):
     run = store.read(next(path for path in store.all_run_files(root / "results") if path.stem.endswith(f"_{suite}")))
     texts = {}
@@ -52,7 +59,7 @@ def test_an_ablation_fits_a_narrow_output_and_keeps_its_numbers(suite, root):
     assert all(interval in intervals[1] for interval in intervals[0])
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 120])
+@pytest.mark.parametrize("columns", shorten([60, 80, 100, 120], 60))
 def test_a_history_breaks_no_word(columns, root, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     run = store.read(next(path for path in store.all_run_files(root / "results") if path.stem.endswith("_history")))
@@ -63,9 +70,9 @@ def test_a_history_breaks_no_word(columns, root, capsys, monkeypatch):
     assert subjects <= set(out.split())
 
 
-def test_the_titles_of_kernels_and_launches_fit_a_narrow_output(root, capsys, monkeypatch):
+def test_the_titles_of_kernels_and_launches_fit_a_narrow_output(newest, root, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    shown = [name for kind, name in _name_runs(root).items() if "kernels" in kind or "launches" in kind]
+    shown = [name for kind, name in newest.items() if "kernels" in kind or "launches" in kind]
     assert len(shown) == 2
     for name in shown:
         _, out, _err = call(capsys, "show", name, "--results", str(root / "results"))
@@ -84,13 +91,12 @@ def test_the_times_of_phases_fit_a_narrow_output():
     assert "once a machine, and a phase of a long name time: 30.0 s share: 75%" in " ".join(stream.getvalue().split())
 
 
-def _name_runs(root):
-    """The newest stored run of each kind."""
-    found = {}
-    for path in sorted(store.all_run_files(root / "results"), key=lambda path: path.stem):
-        run = store.read(path)
-        found[lookup.describe_kind(run)] = run.name
-    return found
+@pytest.fixture(scope="module")
+def newest(root):
+    """Kind of run -> the newest stored one. Runs of one suite are of one kind."""
+    paths = sorted(store.all_run_files(root / "results"), key=lambda path: path.stem)
+    runs = map(store.read, {path.stem.split("_", 2)[2]: path for path in paths}.values())
+    return {lookup.describe_kind(run): run.name for run in sorted(runs, key=lambda run: run.name)}
 
 
 def _check_ends(out):
@@ -98,11 +104,11 @@ def _check_ends(out):
     assert [line for line in out.splitlines() if line != line.rstrip()] == []
 
 
-@pytest.mark.parametrize("columns", [COLUMNS, 110, 180])
-def test_no_line_of_a_stored_run_ends_with_blanks(columns, root, capsys, monkeypatch):
+@pytest.mark.parametrize("columns", shorten([COLUMNS, 110, 180], COLUMNS))
+def test_no_line_of_a_stored_run_ends_with_blanks(columns, newest, root, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     shown = 0
-    for name in _name_runs(root).values():
+    for name in newest.values():
         for options in ([], ["--details"]):
             status, out, _err = call(capsys, "show", name, *options, "--results", str(root / "results"))
             if status == 0 and out:  # some kinds have no details, and some runs no table
@@ -115,7 +121,16 @@ def test_no_line_of_a_stored_run_ends_with_blanks(columns, root, capsys, monkeyp
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, 180])
-@pytest.mark.parametrize("command", [["list", "models"], ["list", "backends"], ["list", "runs"], ["machine"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list", "models"],
+        ["list", "backends"],
+        pytest.param(["list", "runs"], marks=pytest.mark.long),
+        ["list", "runs", "--limit", "9"],
+        ["machine"],
+    ],
+)
 def test_no_line_of_a_list_ends_with_blanks(command, columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     _check_ends(call(capsys, *command)[1])
@@ -167,7 +182,7 @@ def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would
     assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
 
 
-@pytest.mark.parametrize("columns", range(20, 120))
+@pytest.mark.parametrize("columns", shorten(range(20, 120), *range(20, 120, 7)))
 def test_a_plain_table_cuts_no_word_off(columns, monkeypatch, capsys):
     path = "/home/user/.cache/enginebench/provisioned"
     rows = [
@@ -182,26 +197,42 @@ def test_a_plain_table_cuts_no_word_off(columns, monkeypatch, capsys):
     assert all(printed.count(word) >= words.count(word) for word in words)
 
 
+WIDENED = [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21"), ("9" * 18, "10000")]
+"""A width, and the one that is meant."""
+
+
 @pytest.mark.parametrize(
-    ("columns", "meant"), [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21"), ("9" * 18, "10000")]
+    ("command", "columns", "meant"),
+    [
+        pytest.param(command, *widths, marks=[] if command == "list runs" or widths[0] == "1" else pytest.mark.long)
+        for command in ("list suites", "list runs", "show last", "--help")
+        for widths in WIDENED
+    ],
 )
-@pytest.mark.parametrize("command", [("list", "suites"), ("list", "runs"), ("show", "last"), ("--help",)], ids=" ".join)
 def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):
-    if command not in (("--help",), ("list", "suites")):
-        command = (*command, "--results", str(tmp_path))
+    arguments = command.split()
+    if command not in ("--help", "list suites"):
+        arguments += ["--results", str(tmp_path)]
         with store.Writer(store.runs_folder(tmp_path) / "20261121T101112Z_abc_tiny.jsonl") as writer:
             writer.append(records.environment(), records.summary(), records.summary(backend="engine"))
     printed = []
     for width in (columns, meant):
         monkeypatch.setenv("COLUMNS", width)
-        printed.append(call(capsys, *command))
+        printed.append(call(capsys, *arguments))
         assert (printed[-1][0], printed[-1][2]) == (0, "")
     assert printed[0] == printed[1]
     assert printed[0][1].strip()
 
 
-@pytest.mark.parametrize("variable", ["COLUMNS", "LINES"])
-@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "1" * 5000], ids=["superscript", "long"])
+@pytest.mark.parametrize(
+    ("text", "variable"),
+    [
+        pytest.param("\N{SUPERSCRIPT TWO}", "COLUMNS", id="superscript-COLUMNS"),
+        pytest.param("\N{SUPERSCRIPT TWO}", "LINES", id="superscript-LINES", marks=pytest.mark.long),
+        pytest.param("1" * 5000, "COLUMNS", id="long-COLUMNS", marks=pytest.mark.long),
+        pytest.param("1" * 5000, "LINES", id="long-LINES"),
+    ],
+)
 def test_a_size_of_the_terminal_that_is_no_number_has_no_effect(variable, text, monkeypatch, capsys):
     monkeypatch.delenv(variable, raising=False)
     usual = call(capsys, "list", "suites")

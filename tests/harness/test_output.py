@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from suites.harness.declare.spec import of_model
 from suites.harness.record import store
 from suites.harness.run import ablate, runner
 from suites.harness.run.reporter import Reporter
+from tests.forms import shorten
 from tests.harness import records
 from tests.harness.commands import call
 
@@ -41,7 +43,9 @@ main(["show", "last"])
 """
 
 
-@pytest.mark.parametrize("module", ["engine", "numpy", "typer", "rich.console", "pydantic"])
+@pytest.mark.parametrize(
+    "module", shorten(["engine", "numpy", "typer", "rich.console", "pydantic"], "engine", "rich.console")
+)
 def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(module, root):
     command = [sys.executable, "-c", INTERRUPTED, module]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=root)
@@ -78,10 +82,15 @@ def test_ctrl_c_in_a_command_that_stores_nothing_is_one_line(capsys, monkeypatch
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    "arguments", [["show", "last"], ["show", "last", "--csv"], ["show", "last", "--json"], ["--help"]]
-)
+    ("arguments", "unbuffered"),
+    shorten(
+        itertools.product(
+            (["show", "last"], ["show", "last", "--csv"], ["show", "last", "--json"], ["--help"]), ("", "1")
+        ),
+        (["show", "last"], "1"), (["--help"], ""),
+    ),
+)  # fmt: skip
 def test_an_answer_that_cannot_be_written_is_one_line(arguments, unbuffered, root, tmp_path):
     first = records.environment(plan={"cases": {records.CASE: ["eager"]}})
     with store.Writer(store.new_path(tmp_path / "results", "tiny", first)) as writer:
@@ -106,13 +115,18 @@ guard(lambda: [console().print("a row") for _ in range(9)] and 3, "long")
 
 @pytest.mark.parametrize(
     ("command", "status"),
-    [
-        (["-m", "suites.cli", "list", "ops"], 0),
-        (["-m", "suites.cli", "list", "ops", "--json"], 0),
-        (["-m", "suites.cli", "list", "backends", "--json"], 0),
-        (["-m", "suites.cli", "show", "none"], 2),
+    shorten(
+        [
+            (["-m", "suites.cli", "list", "ops"], 0),
+            (["-m", "suites.cli", "list", "ops", "--json"], 0),
+            (["-m", "suites.cli", "list", "backends", "--json"], 0),
+            (["-m", "suites.cli", "list", "suites"], 0),
+            (["-m", "suites.cli", "show", "none"], 2),
+            (["-c", LONG], 3),
+        ],
+        (["-m", "suites.cli", "list", "suites"], 0),
         (["-c", LONG], 3),
-    ],
+    ),
 )
 def test_a_reader_that_wants_no_more_does_not_change_the_exit_status(command, status, root, tmp_path):
     reader, writer = os.pipe()
@@ -134,6 +148,7 @@ backends = ["eager"]
 threads = 1
 rounds = 3
 samples_per_round = 1
+generations = 2
 [[models]]
 name = "mlp"
 shape = { batch = [1] }
@@ -144,12 +159,16 @@ options = { widths = "16-16" }
 @pytest.mark.parametrize(
     ("arguments", "stored"),
     [
-        (["run", "mini.toml"], 1),
-        (["ablate", "mlp", "--set", "widths=16-16", "--switches", "fuse_epilogue", "--generations", "2"], 1),
+        pytest.param(["run", "mini.toml"], 1, marks=pytest.mark.long),
+        pytest.param(
+            ["ablate", "mlp", "--set", "widths=16-16", "--switches", "fuse_epilogue", "--generations", "2"],
+            1,
+            marks=pytest.mark.long,
+        ),
         (["profile", "mlp", "--set", "widths=16-16", "--record"], 1),
-        (["accuracy", "mlp", "--set", "widths=16-16", "--precision", "fp32"], 0),
+        pytest.param(["accuracy", "mlp", "--set", "widths=16-16", "--precision", "fp32"], 0, marks=pytest.mark.long),
         (["data", "list"], 0),
-        (["--help"], 0),
+        pytest.param(["--help"], 0, marks=pytest.mark.long),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -168,7 +187,7 @@ def test_a_command_without_a_reader_stores_its_records_and_ends_as_usual(argumen
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("arguments", [["show", "none"], ["none"], ["show", "--none"]])
+@pytest.mark.parametrize("arguments", shorten([["show", "none"], ["none"], ["show", "--none"]], ["show", "none"]))
 def test_a_message_that_cannot_be_written_does_not_change_the_exit_status(arguments, root, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, "-m", "suites.cli", *arguments]
@@ -225,7 +244,10 @@ def test_an_error_of_another_file_is_no_fault_of_the_output(monkeypatch, tmp_pat
 UNFINISHED = "Unfinished: 1 of 3 rows. `enginebench run ... --resume` goes on with it."
 
 
-@pytest.mark.parametrize("options", [[], ["--details"], ["--case", "mlp"], ["--markdown"], ["--json"], ["--csv"]])
+@pytest.mark.parametrize(
+    "options",
+    shorten([[], ["--details"], ["--case", "mlp"], ["--markdown"], ["--json"], ["--csv"]], [], ["--json"]),
+)
 def test_an_unfinished_run_is_shown_as_such_in_every_form(capsys, tmp_path, options):
     first = records.environment(plan={"cases": {records.CASE: ["eager"], "mlp/b2/t1/fp32": ["eager", "engine"]}})
     path = store.new_path(tmp_path, "tiny", first)
@@ -284,8 +306,14 @@ ONLY_ASCII = [
 ]
 
 
-@pytest.mark.parametrize("settings", ONLY_ASCII, ids=lambda settings: next(iter(settings)))
-@pytest.mark.parametrize("form", ["--details", "--csv", "--json", "--markdown", "--plot"])
+@pytest.mark.parametrize(
+    ("form", "settings"),
+    shorten(
+        itertools.product(("--details", "--csv", "--json", "--markdown", "--plot"), ONLY_ASCII),
+        ("--details", ONLY_ASCII[0]), ("--json", ONLY_ASCII[0]), ("--markdown", ONLY_ASCII[1]),
+    ),
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)  # fmt: skip
 def test_a_run_is_shown_where_the_output_has_only_ascii(form, settings, root, tmp_path):
     first = records.environment(cpu="B\N{LATIN SMALL LETTER O WITH DIAERESIS}se")
     with store.Writer(store.new_path(tmp_path, "tiny", first)) as writer:

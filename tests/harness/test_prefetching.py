@@ -8,6 +8,7 @@ from suites.harness.declare.case import Case
 from suites.harness.run import references as module
 from suites.harness.run.references import References
 from suites.harness.run.session import WorkerFailed
+from tests import messages
 
 CASES = [Case("mlp", {"batch": batch}) for batch in (1, 2)]
 
@@ -62,7 +63,7 @@ def test_a_failure_is_raised_by_get_and_not_by_the_block(events, references):
     with references.prefetching(CASES[1]) as finish:
         finish()
     for _ in range(2):
-        with pytest.raises(WorkerFailed, match="no reference: ran out of memory"):
+        with messages.raises(WorkerFailed):
             references.get(CASES[1])
     assert events == ["start 2", "wait 2", "close 2"]
 

@@ -18,6 +18,7 @@ from suites.harness.record.launches import NodeRecord
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import Compared, Ratio
 from suites.harness.run.runner import Outcome
+from tests.forms import shorten
 from tests.harness import records
 
 TIMES = [stats.latency([[[seconds]]]) for seconds in (8e-6, 10e-6)]
@@ -87,8 +88,11 @@ def test_each_backend_shows_its_share_of_the_roof(capsys, measured):
 
 @pytest.mark.parametrize(
     ("precision", "dtype", "of_config"),
-    [("fp32", "float32", None), ("bf16", "bfloat16", None), ("fp16", "float16", None),
-     ("int8_weight", "float32", "int8_weight")],
+    shorten(
+        [("fp32", "float32", None), ("bf16", "bfloat16", None), ("fp16", "float16", None),
+         ("int8_weight", "float32", "int8_weight")],
+        ("bf16", "bfloat16", None), ("int8_weight", "float32", "int8_weight"),
+    ),
 )  # fmt: skip
 def test_a_model_is_profiled_in_the_precision_that_is_asked_for(
     capsys, measured, monkeypatch, precision, dtype, of_config

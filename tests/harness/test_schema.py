@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -20,6 +19,7 @@ from suites.harness.record.schema import (
     Summary,
     names,
 )  # fmt: skip
+from tests import messages
 from tests.harness import records
 
 GOLDEN = (
@@ -43,10 +43,11 @@ def golden(request, root):
     return store.read(root / f"tests/golden/records/{request.param}.jsonl")
 
 
-def test_every_committed_record_is_read_and_nothing_of_it_is_left_out(root):
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
+def test_every_committed_record_is_read_and_nothing_of_it_is_left_out(root, step):
     paths = store.all_run_files(root / "results")
     assert len(paths) > 50
-    for path in paths:
+    for path in paths[::step]:
         run = store.read(path)
         raw = [json.loads(line) for line in path.read_text().splitlines()]
         assert len(raw) == 1 + len(run.records)
@@ -121,19 +122,19 @@ def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    "change",
     [
-        ({"seconds": "fast"}, "seconds: expected a list, got 'fast'"),
-        ({"secnods": []}, "secnods: unknown key, with the value []"),
-        ({"status": "splendid"}, "status: expected 'ok', 'wrong'"),
-        ({"kind": "sample"}, "kind 'sample': expected one of environment, samples"),
-        ({"kind": ["samples"]}, "kind ['samples']: expected one of environment, samples"),
-        ({"kind": {}}, "kind {}: expected one of environment, samples"),
-        ({"schema": 0}, "expected an object with `schema` and `kind`"),
-        ({"facts": {"nodes": "many"}}, "facts.nodes: expected a whole number, got 'many'"),
-        ({"facts": {"nodes": "12"}}, "facts.nodes: expected a number, got '12'"),
-        ({"seconds": [[1.0, "0.5"]]}, "seconds: expected a number, got '0.5'"),
-        ({"kind": "environment", "schema": 1}, "not a line of schema 1: KeyError: 'plan'"),
+        {"seconds": "fast"},
+        {"secnods": []},
+        {"status": "splendid"},
+        {"kind": "sample"},
+        {"kind": ["samples"]},
+        {"kind": {}},
+        {"schema": 0},
+        {"facts": {"nodes": "many"}},
+        {"facts": {"nodes": "12"}},
+        {"seconds": [[1.0, "0.5"]]},
+        {"kind": "environment", "schema": 1},
     ],
     ids=[
         "type",
@@ -149,15 +150,14 @@ def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
         "migration",
     ],
 )
-def test_a_damaged_line_is_named_and_with_lenient_reading_left_out_alone(tmp_path, change, told):
+def test_a_damaged_line_is_named_and_with_lenient_reading_left_out_alone(tmp_path, change):
     path = tmp_path / "a.jsonl"
     with store.Writer(path) as writer:
         writer.append(records.environment(), records.samples(), records.samples(generation=1))
     first, second, third = map(json.loads, path.read_text().splitlines())
     path.write_text("".join(json.dumps(line) + "\n" for line in (first, second | change, third)))
-    with pytest.raises(UsageError, match=re.escape(told)) as caught:
+    with messages.raises(UsageError) as caught:
         store.read(path)
-    assert str(caught.value).startswith(f"{path}:2: ")
     run = store.read(path, lenient=True)
     assert [line.generation for line in run.of(Samples)] == [1]
     assert run.problems == (str(caught.value),)
@@ -165,7 +165,7 @@ def test_a_damaged_line_is_named_and_with_lenient_reading_left_out_alone(tmp_pat
 
 def test_a_file_without_its_first_line_says_nothing(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UsageError, match="with which every record begins"):
+    with messages.raises(UsageError):
         store.read(tmp_path / "empty.jsonl", lenient=True)
 
 

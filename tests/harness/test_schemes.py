@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ from suites.harness.record.schema import Latency
 from suites.harness.run import checks
 from suites.models import smollm2
 from suites.models.nets import gguf_llama, gguf_write
+from tests import messages
+from tests.forms import shorten
 from tests.harness import records
 
 FAKES = Path(__file__).with_name("fake_precisions.py")
@@ -48,6 +51,7 @@ def mlp(precision="int8_weight"):
     return Case("mlp", {"batch": 4}, precision=precision, options={"widths": "256-512-256"})
 
 
+@pytest.mark.long
 def test_loading_torchao_writes_nothing(root):
     if missing := backends.unavailable(BackendRef("torchao")):
         pytest.skip(missing)
@@ -80,7 +84,7 @@ def test_where_quantising_changes_most_of_the_outputs_nothing_can_be_verified():
 
 def test_a_case_without_outputs_of_the_unquantised_model_judges_no_scheme():
     known = Reference([np.ones(2)], ["float32"], [0.0], None)
-    with pytest.raises(ValueError, match="judges no scheme"):
+    with messages.raises(ValueError):
         verify.apply_rule(known, "own weights")
 
 
@@ -96,8 +100,13 @@ def test_the_same_numbers_are_wrong_for_a_backend_that_claims_the_scheme_of_the_
     assert "relative error" in reason_of(mlp(), BackendRef(f"{FAKES}:ClaimsScheme"), tmp_path)
 
 
-@pytest.mark.parametrize("precision", ["int8_weight", "int8_dynamic"])
-@pytest.mark.parametrize("name", ["onnxruntime", "onnxruntime_dynamic"])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    shorten(
+        itertools.product(("onnxruntime", "onnxruntime_dynamic"), ("int8_weight", "int8_dynamic")),
+        ("onnxruntime", "int8_weight"), ("onnxruntime_dynamic", "int8_dynamic"),
+    ),
+)  # fmt: skip
 def test_onnxruntime_quantises(name, precision, tmp_path):
     case = mlp(precision)
     if backends.unable(BackendRef(name), case):
@@ -105,14 +114,15 @@ def test_onnxruntime_quantises(name, precision, tmp_path):
     assert reason_of(case, BackendRef(name), tmp_path) is None
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "onnxruntime_dynamic"])
+@pytest.mark.parametrize("name", shorten(["onnxruntime", "onnxruntime_dynamic"], "onnxruntime"))
 def test_onnxruntime_refuses_to_quantise_a_part_of_a_model(name, tmp_path):
     made = Job(Case("cifar10-cnn-tiny", {"batch": 1}, precision="int8_weight"), BackendRef(name), tmp_path)
     made.load()
-    with pytest.raises(Unavailable, match=r"convolutions|float32: those of .* Conv"):
+    with messages.raises(Unavailable):
         made.prepare()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["mlp", "stories15m-tiny"])
 def test_torchao_quantises_linear_layers(model, tmp_path):
     decode = Case(model, {"batch": 1, "sequence": 8}, precision="int8_weight", options=DECODE)
@@ -125,7 +135,7 @@ def test_torchao_refuses_to_quantise_a_part_of_a_model(tmp_path):
         pytest.skip(missing)
     made = Job(Case("gpt2-tiny", {"batch": 1}, precision="int8_weight"), BackendRef("torchao"), tmp_path)
     made.load()
-    with pytest.raises(Unavailable, match=r"nn\.Linear alone; the model has Conv1D"):
+    with messages.raises(Unavailable):
         made.prepare()
 
 
@@ -193,14 +203,14 @@ def test_q8_0_is_what_its_definition_says(tmp_path):
 
 
 def test_rows_that_blocks_do_not_fit_are_refused(tmp_path):
-    with pytest.raises(gguf_write.CannotWrite, match=r"blocks of 32 elements, and rows of .* have 48"):
+    with messages.raises(gguf_write.CannotWrite):
         gguf_write.write(tiny("smollm2-tiny"), tmp_path / "a.gguf", "q8_0")
 
 
 def test_what_a_file_cannot_say_is_refused():
     network = tiny("qwen3-tiny")
     network.config.hidden_act = "gelu"
-    with pytest.raises(gguf_write.CannotWrite, match="expected hidden_act = silu, got gelu"):
+    with messages.raises(gguf_write.CannotWrite):
         gguf_write.find_architecture(network.config)
 
 

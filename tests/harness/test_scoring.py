@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from suites import models
-from suites.accuracy import scoring, tables, tradeoff
+from suites.accuracy import evaluate, scoring, tables, tradeoff
 from suites.accuracy.tasks import TASKS
 from suites.cli import run
 from suites.harness.declare import spec
@@ -17,6 +17,7 @@ from suites.harness.record import store
 from suites.harness.record.schema import AccuracyRecord, Latency, Ratio, Score
 from suites.harness.run import plan, runner
 from suites.harness.run.reporter import Reporter
+from tests import forked
 from tests.harness import records
 from tests.harness.commands import call
 
@@ -34,6 +35,12 @@ name = "mlp"
 shape = { batch = [2, 3] }
 threads = 1
 """
+
+
+@pytest.fixture(autouse=True)
+def _forked_backends(monkeypatch):
+    """Backends are scored in processes that are forked from a prepared one, as workers are (tests/forked.py)."""
+    monkeypatch.setattr(evaluate.multiprocessing, "get_context", lambda _method: forked._CONTEXT)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def export_to_onnx(model, inputs):
     torch.onnx.export(model, inputs, io.BytesIO(), dynamo=True, verbose=False)
 
 
-@pytest.mark.parametrize("export", [torch.export.export, export_to_onnx])
+@pytest.mark.parametrize("export", [torch.export.export, pytest.param(export_to_onnx, marks=pytest.mark.long)])
 def test_reasons_of_torch_export_lack_its_advice_and_keep_the_cause_and_the_line(export):
     with pytest.raises(Exception, match="Could not guard on data-dependent expression") as raised:
         export(Branch().eval(), (torch.ones(2),))

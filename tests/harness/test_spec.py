@@ -13,6 +13,7 @@ from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.only import Only
 from suites.harness.errors import UsageError
 from suites.harness.run import plan
+from tests import messages
 from tests.harness.commands import call
 
 GOOD = """
@@ -24,12 +25,6 @@ name = "transformer"
 shape = { batch = [1, 2], sequence = 16 }
 options = { attention = ["sdpa", "manual"] }
 """
-
-
-def message(text):
-    with pytest.raises(UsageError) as caught:
-        spec.parse(text, "bad.toml")
-    return str(caught.value)
 
 
 def test_a_sweep_is_every_combination_once():
@@ -75,14 +70,14 @@ def test_two_files_that_records_would_not_tell_apart_are_refused(folders):
     one, other = (f"{folders}/{name}/mine.py:{{}}" for name in ("one", "other"))
     models = "".join(f'[[models]]\nname = "{path.format("make")}"\n' for path in (one, other))
     both = spec.parse(f'name = "x"\nbackends = ["eager"]\n{models}', "x")
-    with pytest.raises(UsageError, match=r"two models would both be called mine\.py:make/.*Rename one file"):
+    with messages.raises(UsageError):
         list(both.cases())
     for name in ("one", "other"):
         with (folders / name / "mine.py").open("a") as file:
             file.write("from suites.backends.eager import Eager as Mine\n")
     backends = f'backends = ["{one.format("Mine")}", "{other.format("Mine")}"]'
     both = spec.parse(f'name = "x"\n{backends}\n[[models]]\nname = "mlp"\n', "x")
-    with pytest.raises(UsageError, match=r"two backends would both be called mine\.py:Mine: "):
+    with messages.raises(UsageError):
         list(both.cases())
 
 
@@ -151,72 +146,68 @@ def test_commas_in_brackets_do_not_split_labels():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    "change",
     [
-        (("backends =", "bakends ="), "bakends: unknown key 'bakends'; did you mean 'backends'?"),
-        (('"onnxruntime"', '"onnxruntim"'), "backends: unknown backend 'onnxruntim'; did you mean 'onnxruntime'?"),
-        (('"transformer"', '"transfomer"'), "models[0].name: unknown model 'transfomer'; did you mean 'transformer'?"),
-        (("shape =", "sizes ="), "models[0].sizes: unknown key 'sizes'; did you mean 'shape'?"),
-        (("sequence =", "sequense ="), "models[0].shape: unknown key 'sequense'; did you mean 'sequence'?"),
-        (("attention =", "atention ="), "models[0].options: unknown key 'atention'; did you mean 'attention'?"),
-        (("attention =", "batch = 1, attention ="), "batch is a size: shape = { batch = ... }"),
-        (('"onnxruntime"]', '"eager#2"]'), "backend 'eager#2': a run adds the second copy of the baseline itself"),
-        (("[1, 2], seq", "[], seq"), "models[0].shape.batch: expected at least one value, got []"),
-        (('["eager", "onnxruntime"]', "[]"), "backends: expected at least one value, got []"),
-        (("[1, 2], seq", "[1, 1], seq"), "models[0].shape.batch: expected each value once, got [1, 1]"),
-        (('"sdpa", "manual"', '"sdpa", "sdpa"'), "models[0].options.attention: expected each value once"),
-        (('["eager", "onnxruntime"]', '["eager", "eager"]'), "backends: expected each value once"),
-        (("threads = [1, 2]", "threads = [1, 1]"), "threads: expected each value once, got [1, 1]"),
-        (("threads = [1, 2]", 'precision = ["fp32", "fp32"]'), "precision: expected each value once"),
-        (("[[models]]", "[[models]]\nswitches = [{}, {}]"), "models[0].switches: expected each value once"),
-        (("[1, 2], seq", "[0], seq"), "bad.toml: models[0]: model transformer: batch=0 is no integer of at least 1"),
-        (('"sdpa", "manual"', '"magic"'), "attention='magic' is not one of"),
-        (("threads = [1, 2]", "threads = [0]"), "threads[0]: expected at least 1, got 0"),
-        (("threads = [1, 2]", 'generation_budget_s = "5"'), "generation_budget_s: expected a number, got '5'"),
-        (("threads = [1, 2]", "generation_budget_s = true"), "generation_budget_s: expected a number, got True"),
-        (("threads = [1, 2]", "worker_s = inf"), "worker_s: expected a finite number, got inf"),
-        (("threads = [1, 2]", "same_within = '0.1'"), "same_within: expected a number, got '0.1'"),
-        (("threads = [1, 2]", "samples_per_round = true"), "samples_per_round: expected a whole number, got True"),
-        (("threads = [1, 2]", "samples_per_round = 0"), "samples_per_round: expected at least 1, got 0"),
-        (("threads = [1, 2]", "timeouts = { load = inf }"), "timeouts.load: expected a finite number, got inf"),
-        (("threads = [1, 2]", "generations = 1"), "generations: expected at least 2, got 1"),
-        (("threads = [1, 2]", 'precision = "fp8"'), "precision: unknown precision 'fp8'"),
-        (("threads = [1, 2]", "timeouts = { lod = 3 }"), "timeouts.lod: unknown key 'lod'; did you mean 'load'?"),
-        (("threads = [1, 2]", 'baseline = "eagr"'), "baseline: unknown backend 'eagr'; did you mean 'eager'?"),
-        (('name = "x"', ""), "name: this key is required"),
-        (
-            ("[[models]]", "[[models]]\nswitches = [{ disabel = 'x' }]"),
-            "unknown switch 'disabel'; did you mean 'disable'",
-        ),
+        ("backends =", "bakends ="),
+        ('"onnxruntime"', '"onnxruntim"'),
+        ('"transformer"', '"transfomer"'),
+        ("shape =", "sizes ="),
+        ("sequence =", "sequense ="),
+        ("attention =", "atention ="),
+        ("attention =", "batch = 1, attention ="),
+        ('"onnxruntime"]', '"eager#2"]'),
+        ("[1, 2], seq", "[], seq"),
+        ('["eager", "onnxruntime"]', "[]"),
+        ("[1, 2], seq", "[1, 1], seq"),
+        ('"sdpa", "manual"', '"sdpa", "sdpa"'),
+        ('["eager", "onnxruntime"]', '["eager", "eager"]'),
+        ("threads = [1, 2]", "threads = [1, 1]"),
+        ("threads = [1, 2]", 'precision = ["fp32", "fp32"]'),
+        ("[[models]]", "[[models]]\nswitches = [{}, {}]"),
+        ("[1, 2], seq", "[0], seq"),
+        ('"sdpa", "manual"', '"magic"'),
+        ("threads = [1, 2]", "threads = [0]"),
+        ("threads = [1, 2]", 'generation_budget_s = "5"'),
+        ("threads = [1, 2]", "generation_budget_s = true"),
+        ("threads = [1, 2]", "worker_s = inf"),
+        ("threads = [1, 2]", "same_within = '0.1'"),
+        ("threads = [1, 2]", "samples_per_round = true"),
+        ("threads = [1, 2]", "samples_per_round = 0"),
+        ("threads = [1, 2]", "timeouts = { load = inf }"),
+        ("threads = [1, 2]", "generations = 1"),
+        ("threads = [1, 2]", 'precision = "fp8"'),
+        ("threads = [1, 2]", "timeouts = { lod = 3 }"),
+        ("threads = [1, 2]", 'baseline = "eagr"'),
+        ('name = "x"', ""),
+        ("[[models]]", "[[models]]\nswitches = [{ disabel = 'x' }]"),
     ],
 )
-def test_a_mistake_is_told_with_file_key_and_nearest_name(change, told):
-    text = message(GOOD.replace(*change))
-    assert text.startswith("bad.toml: ")
-    assert told in text
+def test_a_mistake_is_told_with_file_key_and_nearest_name(change):
+    with messages.raises(UsageError):
+        spec.parse(GOOD.replace(*change), "bad.toml")
 
 
 def test_malformed_toml_names_the_line():
-    assert "line 3" in message('name = "x"\nbackends = ["eager"]\n[[models]\n')
-    assert "line 2" in message('name = "x"\nbackends =')
+    for text, line in (('name = "x"\nbackends = ["eager"]\n[[models]\n', 3), ('name = "x"\nbackends =', 2)):
+        with pytest.raises(UsageError, match=f"line {line}"):
+            spec.parse(text, "bad.toml")
 
 
 def test_every_mistake_is_told_at_once():
-    text = message(GOOD.replace("transformer", "transfomer").replace("onnxruntime", "onnx"))
-    assert "transfomer" in text
-    assert "'onnx'" in text
+    with messages.raises(UsageError):
+        spec.parse(GOOD.replace("transformer", "transfomer").replace("onnxruntime", "onnx"), "bad.toml")
 
 
 def test_an_unknown_suite_gets_the_nearest_name():
-    with pytest.raises(UsageError, match="did you mean 'transformer'"):
+    with messages.raises(UsageError):
         spec.find("transfomer")
 
 
 def test_a_folder_with_the_name_of_a_suite_file_is_called_a_folder(tmp_path):
     (tmp_path / "d.toml").mkdir()
-    with pytest.raises(UsageError, match=r"d\.toml: is a folder; expected the file of a suite"):
+    with messages.raises(UsageError):
         spec.find(str(tmp_path / "d.toml"))
-    with pytest.raises(UsageError, match="no such file"):
+    with messages.raises(UsageError):
         spec.find("nowhere/mine.toml")
 
 
@@ -240,22 +231,20 @@ def test_only_compares_fields(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    "text",
     [
-        ("threds == 1", "unknown field 'threds'; did you mean 'threads'?"),
-        ("threads == ", "invalid syntax"),
-        ("threads = 1", "expected comparisons"),
-        ("threads = 1", "Fields of these cases: batch, model, sequence, threads"),
-        ("__import__('os').system('true')", "is not allowed"),
-        ("model.upper == 'x'", "is not allowed"),
-        ("model < 3", "cannot be compared"),
-        ("-model == 3", "is not a number"),
+        "threds == 1",
+        "threads == ",
+        "threads = 1",
+        "__import__('os').system('true')",
+        "model.upper == 'x'",
+        "model < 3",
+        "-model == 3",
     ],
 )
-def test_only_refuses_what_it_does_not_know(text, told):
-    with pytest.raises(UsageError) as caught:
+def test_only_refuses_what_it_does_not_know(text):
+    with messages.raises(UsageError):
         Only(text, NAMES)(FIELDS)
-    assert told in str(caught.value)
 
 
 def test_the_baseline_stays_when_only_names_another_backend():
@@ -265,14 +254,14 @@ def test_the_baseline_stays_when_only_names_another_backend():
 
 
 def test_only_that_leaves_nothing_is_told():
-    with pytest.raises(UsageError, match="leaves no case"):
+    with messages.raises(UsageError):
         plan.make(spec.parse(GOOD, "x"), "threads == 7")
 
 
 def test_backends_of_the_command_line_replace_the_suites():
     made = plan.make(spec.parse(GOOD, "x"), None, ["torch_compile"])
     assert [ref.label for ref in made.cases[0][1]] == ["eager", "eager#2", "torch_compile"]
-    with pytest.raises(UsageError, match="did you mean 'torch_compile'"):
+    with messages.raises(UsageError):
         plan.make(spec.parse(GOOD, "x"), None, ["torch_compil"])
 
 

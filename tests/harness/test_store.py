@@ -14,6 +14,7 @@ from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.record import machine, store
 from suites.harness.record.schema import SCHEMA, Error, Samples
+from tests import messages
 from tests.harness import records
 from tests.harness.full_disk import full_after
 
@@ -53,7 +54,7 @@ def test_a_link_that_leads_nowhere_has_no_runs_and_takes_none(tmp_path, target, 
     """Before Python 3.13, `Path.resolve` raises a RuntimeError for a circle."""
     folder = tmp_path / "results"
     folder.symlink_to(tmp_path / target)
-    with pytest.raises(UsageError, match=f"/m: cannot be written: {folder} is a link that leads nowhere"):
+    with messages.raises(UsageError):
         store.Writer(folder / "runs" / "m" / "run.jsonl")
     with pytest.raises(SystemExit):
         main(["list", "runs", "--results", str(folder)])
@@ -99,7 +100,7 @@ def test_a_record_that_another_process_writes_is_left_alone_until_that_process_h
         with path.open("ab") as file:
             file.write(b'{"schema": 1, "kind"')  # half of a line that the other process is writing
         before = path.read_bytes()
-        with pytest.raises(UsageError, match=rf"a\.jsonl: this run is still in progress \(process {other.pid}\)"):
+        with pytest.raises(UsageError, match=rf"this run is still in progress \(process {other.pid}\)"):
             store.Writer(path, resume=True)
         assert path.read_bytes() == before
         other.kill()
@@ -137,14 +138,14 @@ def test_a_disk_that_is_full_before_the_first_row_keeps_nothing_and_no_empty_rec
 def test_a_damaged_line_in_the_middle_is_named(tmp_path):
     path = written(tmp_path / "a.jsonl", LINE)
     path.write_bytes(b"garbage\n" + path.read_bytes())
-    with pytest.raises(UsageError, match=r"a\.jsonl:1: not a JSON line"):
+    with messages.raises(UsageError):
         store.read(path)
 
 
 def test_a_later_schema_is_refused_by_name(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({**store.to_json(LINE), "schema": SCHEMA + 1}) + "\n")
-    with pytest.raises(UsageError, match=f"schema {SCHEMA + 1} is newer than {SCHEMA}"):
+    with messages.raises(UsageError):
         store.read(path)
 
 
@@ -162,27 +163,27 @@ def test_results_belong_to_the_checkout_inside_of_it_and_to_the_current_folder_e
 def test_a_line_without_schema_is_refused(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(store.to_json(LINE)) + "\n")
-    with pytest.raises(UsageError, match="`schema` and `kind`"):
+    with messages.raises(UsageError):
         store.read(path)
 
 
 @pytest.mark.parametrize(
-    ("replaced", "told"),
+    "replaced",
     [
-        ((b'"backend": "b"', b'"backend": '), r"a\.jsonl:2: not a JSON line: expecting value at character \d+$"),
-        ((b'"backend": "b", ', b""), r"a\.jsonl:2: backend: missing$"),
-        ((b"[[1.0]]", b"[[-1.0]]"), r"a\.jsonl:2: seconds: expected a positive number below 1e12, got -1\.0$"),
-        ((b"[[1.0]]", b"[[1e300]]"), r"a\.jsonl:2: seconds: expected a positive number below 1e12, got 1e\+300$"),
-        ((b'"nodes": null', b'"nodes": -5'), r"a\.jsonl:2: facts\.nodes: expected at least 0, got -5$"),
+        (b'"backend": "b"', b'"backend": '),
+        (b'"backend": "b", ', b""),
+        (b"[[1.0]]", b"[[-1.0]]"),
+        (b"[[1.0]]", b"[[1e300]]"),
+        (b'"nodes": null', b'"nodes": -5'),
     ],
     ids=["cut", "missing", "negative time", "endless time", "negative count"],
 )
-def test_a_line_that_somebody_edited_is_explained_in_words(tmp_path, replaced, told):
+def test_a_line_that_somebody_edited_is_explained_in_words(tmp_path, replaced):
     path = written(tmp_path / "a.jsonl", LINE)
     text = path.read_bytes()
     assert replaced[0] in text
     path.write_bytes(text.replace(*replaced))
-    with pytest.raises(UsageError, match=told):
+    with messages.raises(UsageError):
         store.read(path)
 
 

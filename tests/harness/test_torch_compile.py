@@ -35,6 +35,7 @@ def test_settings_are_put_back_where_the_first_call_raises():
     assert config.save_config_portable() == before
 
 
+@pytest.mark.long  # Inductor compiles anew
 def test_a_filter_on_the_command_line_does_not_reach_the_generated_code(monkeypatch, tmp_path):
     """Inductor writes what follows --only into its modules, where the quotes of a filter were a syntax error."""
     line = ["enginebench", "run", "--only", "model == 'gpt2'"]
@@ -57,8 +58,9 @@ class Broken(torch.nn.Module):
         return torch.nn.functional.softmax(y, -1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broken():
+    """The last test changes it."""
     module, x = Broken().eval(), torch.randn(4, 8)
     made = TorchCompile(1, {}).prepare(module, (x,))
     yield module, x, made
@@ -98,6 +100,7 @@ def test_a_recompilation_in_a_later_call_is_counted_with_its_reason(broken):
     assert made.facts["details"]["recompiles"] == 0, "facts of the first call stay as they were"
 
 
+@pytest.mark.long
 def test_a_branch_on_a_value_is_a_graph_break():
     class Branching(torch.nn.Module):
         def forward(self, x):

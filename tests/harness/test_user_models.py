@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zipfile
 
 import onnx
@@ -24,6 +25,7 @@ from suites.harness.judge import reference
 from suites.harness.measure.job import Job
 from suites.harness.run import checks, plan, reporter, runner
 from suites.models import ModelError
+from tests import messages
 from tests.harness.commands import call
 
 FACTORIES = """
@@ -104,17 +106,17 @@ def raising():
 """
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The current folder, with a file of each kind."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(FACTORIES)
-    (tmp_path / "saved.engine").write_bytes(b"")
-    (tmp_path / "junk.toml").write_bytes(b"\xf3\x00")
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a file of each kind."""
+    made = tmp_path_factory.mktemp("files")
+    (made / "mine.py").write_text(FACTORIES)
+    (made / "saved.engine").write_bytes(b"")
+    (made / "junk.toml").write_bytes(b"\xf3\x00")
     program = torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),))
-    torch.export.save(program, "mine.pt2")
-    torch.save({"a": torch.ones(1)}, "weights.pt2")
-    (tmp_path / "cut.pt2").write_bytes((tmp_path / "mine.pt2").read_bytes()[:-100])
+    torch.export.save(program, made / "mine.pt2")
+    torch.save({"a": torch.ones(1)}, made / "weights.pt2")
+    (made / "cut.pt2").write_bytes((made / "mine.pt2").read_bytes()[:-100])
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
         [helper.make_node("Gather", ["table", "ids"], ["y"])],
@@ -123,8 +125,15 @@ def folder(tmp_path, monkeypatch):
         [value("y", TensorProto.FLOAT, ["batch", "sequence", 4])],
         [onnx.numpy_helper.from_array(torch.randn(3, 4).numpy(), "table")],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "mine.onnx")
-    return tmp_path
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), made / "mine.onnx")
+    return made
+
+
+@pytest.fixture
+def folder(files, tmp_path, monkeypatch):
+    """The current folder, with a copy of `files`."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(files, tmp_path, dirs_exist_ok=True)
 
 
 def rows(text):
@@ -174,9 +183,8 @@ def test_a_path_that_is_not_in_utf_8_is_refused_in_one_line(capsys, folder, opti
     (folder / "mine.py").rename(folder / name)
     told = r"caf\udce9.py is not in UTF-8, or Python does not read it as UTF-8"
     if option == "device":
-        with pytest.raises(UsageError) as refused:
+        with messages.raises(UsageError):
             device.own_class(f"{name}:Device")
-        assert told in str(refused.value)
         return
     asked = {"model": [f"{name}:make"], "--backends": ["mlp", "--backends", f"{name}:Mine"]}
     status, out, err = call(capsys, "run", *asked[option], "--dry-run", "--results", "results")
@@ -364,14 +372,17 @@ def test_a_model_whose_calls_differ_is_told_so_before_anybody_runs_it(folder, fa
 
 
 def test_a_model_that_writes_to_an_input_is_told_which_and_what_to_do(folder):
-    told = r"mine.py:writing': forward writes to its input x \(input 0\), so two calls .* let forward clone the input"
-    with pytest.raises(ModelError, match=told):
+    with messages.raises(ModelError):
         reference.compute(Case("mine.py:writing", {}), 1)
 
 
 @pytest.mark.parametrize(
     ("factory", "told"),
-    [("nothing", "it returns no tensor"), ("nan", "output 1 has no finite"), ("empty", "its outputs have no elements")],
+    [
+        pytest.param("nothing", "it returns no tensor", marks=pytest.mark.long),
+        ("nan", "output 1 has no finite"),
+        pytest.param("empty", "its outputs have no elements", marks=pytest.mark.long),
+    ],
 )
 def test_a_model_with_nothing_to_verify_fails_with_one_reason_for_everybody(folder, factory, told):
     found = rows(f'backends = ["eager", "engine"]\n[[models]]\nname = "mine.py:{factory}"\n')
@@ -488,19 +499,17 @@ def test_a_class_that_is_no_backend_and_a_backend_that_prepares_nothing_are_name
         "    def load(self): pass\n"
         "    def prepare(self, model, inputs): return None\n"
     )
-    with pytest.raises(UsageError, match=r"Other of .*my_backend\.py is no class derived from suites\."):
+    with messages.raises(UsageError):
         backends.load(BackendRef("my_backend.py:Other"))
     job = Job(Case("mlp", {"batch": 1}, options={"widths": "small"}), BackendRef("my_backend.py:Empty"), tmp_path)
     job.load()
-    with pytest.raises(Refused, match=r"returned a NoneType; expected a suites\.backends\.base\.Prepared"):
+    with messages.raises(Refused):
         job.prepare()
 
 
 @pytest.mark.parametrize("column", ["export_s", "compile_s"])
-@pytest.mark.parametrize(
-    ("value", "told"), [("-1.0", "-1.0"), ("float('nan')", "nan"), ("float('inf')", "inf"), ("'2'", "'2'")]
-)
-def test_a_time_of_a_users_backend_that_is_no_time_is_refused(column, value, told, folder, tmp_path):
+@pytest.mark.parametrize("value", ["-1.0", "float('nan')", "float('inf')", "'2'"])
+def test_a_time_of_a_users_backend_that_is_no_time_is_refused(column, value, folder, tmp_path):
     (folder / "my_backend.py").write_text(
         "from suites.backends.base import Backend, Prepared\n"
         "class Mine(Backend):\n"
@@ -509,7 +518,7 @@ def test_a_time_of_a_users_backend_that_is_no_time_is_refused(column, value, tol
     )
     job = Job(Case("mlp", {"batch": 1}, options={"widths": "small"}), BackendRef("my_backend.py:Mine"), tmp_path)
     job.load()
-    with pytest.raises(Refused, match=f"^{column} of the backend is {told}; expected seconds, or None"):
+    with messages.raises(Refused):
         job.prepare()
 
 
@@ -531,7 +540,7 @@ def test_runtimes_read_an_onnx_file_themselves(folder, tmp_path, name):
 def test_a_buffer_that_forward_replaces_is_refused_where_it_would_be_folded(folder, tmp_path):
     job = Job(Case("mine.py:replacing", {}), BackendRef("torch_compile"), tmp_path)
     job.load()
-    with pytest.raises(UsageError, match=r"forward replaces the buffer count, which freezing takes for a constant"):
+    with messages.raises(UsageError):
         job.prepare(["count"])
 
 
@@ -574,5 +583,5 @@ def test_a_file_that_keeps_its_types_is_not_timed_under_another_precision(folder
 def test_outputs_that_are_no_tensors_are_skipped_if_the_code_of_the_model_sets_them():
     tensor = torch.ones(2)
     assert flatten((tensor, 3, {"flag": True, "text": "a", "none": None}, [0.5])) == [tensor]
-    with pytest.raises(TypeError, match="an output is complex"):
+    with messages.raises(TypeError):
         flatten((tensor, 1j))

@@ -12,6 +12,7 @@ from engine.errors import ConfigError
 from engine.switches import registered
 from engine.targets.cpu import native
 from engine.targets.plan import Kernel
+from tests import messages
 
 
 def read_table(text: str) -> tuple[dict[str, str], dict[str, set[str]]]:
@@ -99,7 +100,7 @@ def test_a_machine_runs_kernels_whose_features_it_has(machine):
     machine("avxvnni")
     assert native.isas() == ("generic", "avx2", "avxvnni")
     assert tuple(k.isa for k in native.kernels_for(None)["linear"]) == ("avxvnni", "avx2", "generic")
-    with pytest.raises(ConfigError, match=r"^isa 'avx512': this machine has generic, avx2, avxvnni$"):
+    with messages.raises(ConfigError):
         native.kernels_for("avx512")
     machine("avx512vnni")
     assert native.isas() == ("generic", "avx2", "avx512", "avx512vnni")

@@ -13,6 +13,13 @@ from suites import models
 PICTURES = ("resnet18-tiny", "resnet50-tiny", "resnet50-imagenet-tiny", "cifar10-cnn-tiny", "efficientnet-lite0-tiny")
 LANGUAGE = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny", "mamba-tiny")
 LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES, *LANGUAGE)
+SOME = ("mlp", "transformer-tiny", "bert-tiny", "cifar10-cnn-tiny", "gpt2-tiny", "mamba-tiny")
+light = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SOME else pytest.mark.long) for name in LIGHT]
+)
+language = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SOME else pytest.mark.long) for name in LANGUAGE]
+)
 
 
 def outputs(name, seed=0, **arguments):
@@ -22,7 +29,7 @@ def outputs(name, seed=0, **arguments):
     return made if isinstance(made, tuple) else (made,)
 
 
-@pytest.mark.parametrize("name", LIGHT)
+@light
 def test_building_twice_gives_the_same_weights_and_inputs(name):
     first, first_inputs = models.get(name).build()
     second, second_inputs = models.get(name).build()
@@ -31,7 +38,7 @@ def test_building_twice_gives_the_same_weights_and_inputs(name):
     assert all(torch.equal(weight, other[key]) for key, weight in first.state_dict().items())
 
 
-@pytest.mark.parametrize("name", LIGHT)
+@light
 def test_the_module_is_ready_for_inference(name):
     model, inputs = models.get(name).build()
     assert not any(module.training for module in model.modules())
@@ -40,7 +47,7 @@ def test_the_module_is_ready_for_inference(name):
     assert all(torch.isfinite(out).all() for out in outputs(name))
 
 
-@pytest.mark.parametrize("name", LIGHT)
+@light
 def test_another_seed_gives_other_inputs_of_the_same_shape(name):
     spec = models.get(name)
     zero, one, again = spec.inputs(0), spec.inputs(1), spec.inputs(1)
@@ -49,7 +56,7 @@ def test_another_seed_gives_other_inputs_of_the_same_shape(name):
     assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
 
 
-@pytest.mark.parametrize("name", LIGHT)
+@light
 def test_building_leaves_every_global_generator_alone(name):
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002 - the legacy state is the point
     models.get(name).build()
@@ -152,7 +159,7 @@ def test_bert_base_has_the_published_size():
     assert count == 109_482_240
 
 
-@pytest.mark.parametrize("name", LANGUAGE)
+@language
 def test_a_language_model_sees_no_later_token_and_its_spellings_agree(name):
     (ids,) = models.get(name).inputs(batch=2, sequence=11)
     model, _ = models.get(name).build()
@@ -168,7 +175,7 @@ def test_a_language_model_sees_no_later_token_and_its_spellings_agree(name):
     torch.testing.assert_close(last(ids), whole[:, -1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", LANGUAGE)
+@language
 def test_no_norm_or_bias_of_a_language_model_is_neutral(name):
     model, _ = models.get(name).build()
     vectors = [p for p in model.parameters() if p.dim() == 1]

@@ -12,6 +12,7 @@ from suites import models
 from suites.backends.base import NotApplicable
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.measure.job import Job
+from tests import messages
 
 CASES = [
     *(("mlp", {"batch": 3, "widths": "8-16-8", "activation": name}) for name in ("relu", "gelu", "gelu_tanh")),
@@ -80,13 +81,7 @@ def test_the_backend_gives_what_users_of_tensors_and_of_arrays_expect(io, tmp_pa
     assert made.verify()["inputs_changed"] == []
 
 
-@pytest.mark.parametrize(
-    ("model", "options", "reason"),
-    [
-        ("resnet18-tiny", {}, "the model's file declares no forward in NumPy"),
-        ("gpt2-tiny", {"phase": "decode", "steps": 2}, "Numpy does not generate text"),
-    ],
-)
-def test_the_backend_is_not_applicable_where_nobody_has_written_a_forward(model, options, reason, tmp_path):
-    with pytest.raises(NotApplicable, match=reason):
+@pytest.mark.parametrize(("model", "options"), [("resnet18-tiny", {}), ("gpt2-tiny", {"phase": "decode", "steps": 2})])
+def test_the_backend_is_not_applicable_where_nobody_has_written_a_forward(model, options, tmp_path):
+    with messages.raises(NotApplicable):
         job(model, tmp_path, options=options).prepare()

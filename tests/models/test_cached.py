@@ -9,6 +9,7 @@ import transformers
 import engine
 from engine.errors import EngineError
 from suites.models.nets.cached import CachedLM
+from tests import messages
 
 LONGEST = 32
 SIZES = {
@@ -32,12 +33,25 @@ def network(name, **fields):
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("Mistral", {"sliding_window": 4}),  # shorter than the prompt
-        ("Mistral", {"sliding_window": 12}),  # reached while the text grows
-        ("Mistral", {"sliding_window": None}),
-        ("Gemma3", {"head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}),
+        ("Mistral", {"sliding_window": 4, "num_hidden_layers": 1}),  # shorter than the prompt
+        ("Mistral", {"sliding_window": None, "num_hidden_layers": 1}),
+        pytest.param("Mistral", {"sliding_window": 4}, marks=pytest.mark.long),
+        pytest.param("Mistral", {"sliding_window": 12}, marks=pytest.mark.long),  # reached while the text grows
+        pytest.param("Mistral", {"sliding_window": None}, marks=pytest.mark.long),
+        pytest.param(
+            "Gemma3",
+            {"head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["short window", "window", "no window", "window in one of two layers"],
+    ids=[
+        "short window in one layer",
+        "one layer",
+        "short window",
+        "window",
+        "no window",
+        "window in one of two layers",
+    ],
 )
 def test_tokens_are_those_of_transformers(name, fields):
     made = network(name, num_key_value_heads=2, **fields)
@@ -52,7 +66,12 @@ def test_tokens_are_those_of_transformers(name, fields):
     ("name", "fields", "told"),
     [
         ("Gemma2", {"final_logit_softcapping": None}, "Gemma2Attention asks for softcap, which"),
-        ("Bloom", {"n_layer": 2, "n_head": 4}, "BloomForCausalLM: 2 of 2 layers do not call the attention"),
+        pytest.param(
+            "Bloom",
+            {"n_layer": 2, "n_head": 4},
+            "BloomForCausalLM: 2 of 2 layers do not call the attention",
+            marks=pytest.mark.long,
+        ),
         (
             "Llama",
             {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
@@ -67,10 +86,7 @@ def test_what_the_cache_or_a_program_does_not_have_is_refused_with_the_reason_al
     assert "other sizes" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("Gemma2", r"Gemma2ForCausalLM has final_logit_softcapping=30\.0, which"), ("Cohere", "logit_scale=0.0625")],
-)
-def test_logits_that_are_changed_behind_the_head_are_refused(name, told):
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize("name", ["Gemma2", "Cohere"])
+def test_logits_that_are_changed_behind_the_head_are_refused(name):
+    with messages.raises(ValueError):
         CachedLM(network(name), 1, LONGEST)

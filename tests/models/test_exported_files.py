@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from suites.models import ModelError
 from suites.models.user import exported
+from tests import messages
 
 
 def test_a_program_file_with_a_changed_byte_is_refused_or_computes_the_same(tmp_path):
@@ -16,19 +16,19 @@ def test_a_program_file_with_a_changed_byte_is_refused_or_computes_the_same(tmp_
     torch.export.save(torch.export.export(model, (x,)), whole)
     raw = whole.read_bytes()
     weights = [raw.index(one.detach().numpy().tobytes()) for one in model.parameters()]
-    path, messages = tmp_path / "changed.pt2", []
+    path, told = tmp_path / "changed.pt2", []
     for position in (*weights, *range(5, len(raw), len(raw) // 60)):
         path.write_bytes(raw[:position] + bytes([raw[position] ^ 0x41]) + raw[position + 1 :])
         try:
             module = exported.spec("changed.pt2", path, "").make({})
         except ModelError as error:
-            messages.append(str(error))
+            told.append(str(error))
         else:
             assert torch.equal(module(x), model(x))
     for number in (0, 1):
-        assert messages[number].startswith("model 'changed.pt2': changed.pt2 is damaged: its member '")
-        assert messages[number].endswith(f"weight_{number}' is not as it was written")
-    assert len(messages) > 50
+        assert told[number].startswith("model 'changed.pt2': changed.pt2 is damaged: its member '")
+        assert told[number].endswith(f"weight_{number}' is not as it was written")
+    assert len(told) > 50
 
 
 def test_a_program_file_whose_list_of_members_cannot_be_read_is_damaged(tmp_path):
@@ -42,5 +42,5 @@ def test_a_program_file_whose_list_of_members_cannot_be_read_is_damaged(tmp_path
         for place, byte in changes.items():
             changed[entry + place] = byte
         path.write_bytes(changed)
-        with pytest.raises(ModelError, match="damaged or no exported program"):
+        with messages.raises(ModelError):
             exported.spec("mine.pt2", path, "").make({})

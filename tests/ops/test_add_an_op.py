@@ -15,6 +15,7 @@ from engine import dtypes, targets
 from engine.exporter import context, export, registry
 from engine.ops import TABLE, TensorType, generate, pointwise
 from engine.ops.table import Attributes
+from tests import messages
 from tests.ops import cases, test_references
 from tests.ops.case import Case, Maker, types_of
 
@@ -43,7 +44,7 @@ def test_the_declaration_infers_refuses_and_computes(declared):
     attributes = declared.complete({})
     assert attributes == {"slope": 0.01}
     assert declared.infer([TensorType("float16", (2, 3))], attributes) == (TensorType("float16", (2, 3)),)
-    with pytest.raises(ValueError, match=r"leaky_relu: expected 'x' of a float, got int64\[2\]"):
+    with messages.raises(ValueError):
         declared.infer([TensorType("int64", (2,))], attributes)
     result = declared.reference(np.array([-2.0, 3.0], np.float32), slope=0.5)
     np.testing.assert_array_equal(result, np.array([-1.0, 3.0], np.float32))

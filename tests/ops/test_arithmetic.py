@@ -11,6 +11,7 @@ import torch
 from engine.encodings import FAMILIES, Stored
 from engine.ops import TABLE, TensorType
 from engine.ops.arithmetic import MOST_SUMMED, quantised_rows
+from tests import messages
 
 GENERATOR = np.random.default_rng(7)
 LINEAR = {"activation": "none", "alpha": 1.0}
@@ -129,7 +130,7 @@ def refused(op, x, weight, encoding, **attributes):
     declared = TABLE[op]
     types = [TensorType("float32", x), TensorType("float32", weight, encoding)]
     types += [None] * (len(declared.inputs) - 2)
-    with pytest.raises(ValueError, match="compute='int8'"):
+    with messages.raises(ValueError):
         declared.infer_types(types, declared.complete({"compute": "int8", **attributes}))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -314,15 +316,36 @@ def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
     )
 
 
+@contextmanager
+def _named(case: Case) -> Iterator[None]:
+    """An error says which case it is about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"case {case.id}")
+        raise
+
+
+def _of_op(op: str, cases: Sequence[Case] = CASES) -> Iterator[Case]:
+    return (case for case in cases if case.op == op)
+
+
 @quiet_var
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_reference_agrees_with_torch(case):
-    actual = TABLE[case.op].reference(*case.inputs(), **case.complete())
-    assert_same(actual, _expected(case))
+@pytest.mark.parametrize("op", TABLE)
+def test_reference_agrees_with_torch(op):
+    for case in _of_op(op):
+        with _named(case):
+            assert_same(TABLE[op].reference(*case.inputs(), **case.complete()), _expected(case))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_inferred_type_is_what_the_reference_returns(case):
+@pytest.mark.parametrize("op", TABLE)
+def test_inferred_type_is_what_the_reference_returns(op):
+    for case in _of_op(op):
+        with _named(case):
+            check_inferred_type(case)
+
+
+def check_inferred_type(case: Case) -> None:
     inputs, op = case.inputs(), TABLE[case.op]
     op.check_arity(len(inputs))
     (inferred,) = op.infer(types_of(inputs), case.complete())
@@ -355,9 +378,15 @@ FLOAT32_CASES = [
 
 
 @quiet_var
-@pytest.mark.parametrize("case", FLOAT32_CASES, ids=lambda c: c.id)
-def test_nan_and_infinity_stand_where_float32_torch_puts_them(case):
+@pytest.mark.parametrize("op", dict.fromkeys(case.op for case in FLOAT32_CASES))
+def test_nan_and_infinity_stand_where_float32_torch_puts_them(op):
     """torch in the case's own types: its float32 kernels are others than the float64 ones above."""
+    for case in _of_op(op, FLOAT32_CASES):
+        with _named(case):
+            check_float32(case)
+
+
+def check_float32(case: Case) -> None:
     inputs = case.inputs()
     attributes = case.complete()
     tensors = [None if a is None else torch.from_numpy(np.array(a)) for a in inputs]

@@ -15,7 +15,7 @@ from engine.ops import TABLE, Layout, TensorType
 
 BUFFER = np.arange(4096, dtype=np.int64)
 VIEWS = {"reshape", "permute", "expand", "slice"}
-bounded = settings(derandomize=True, max_examples=150, deadline=None, database=None)
+bounded = settings(max_examples=150)
 
 
 def array_of(layout: Layout) -> np.ndarray:

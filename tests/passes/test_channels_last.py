@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -282,7 +284,7 @@ def test_a_network_computes_what_it_did_with_one_copy(isa):
     assert not any("direct" in name for name, _count in plain.report().kernels)
 
 
-@pytest.mark.parametrize("isa", [None, "generic"])
+@pytest.mark.parametrize("isa", [None, pytest.param("generic", marks=pytest.mark.long)])
 @pytest.mark.parametrize("axes", [1, 3])
 def test_a_network_along_other_axes_computes_what_it_did(axes, isa):
     torch.manual_seed(0)
@@ -302,8 +304,8 @@ def test_a_network_along_other_axes_computes_what_it_did(axes, isa):
     assert any(name.endswith("_direct") for name, _count in program.report().kernels)
 
 
-@pytest.mark.parametrize("isa", [None, "generic"])
-@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("isa", [None, pytest.param("generic", marks=pytest.mark.long)])
+@pytest.mark.parametrize("axes", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_decoder_computes_what_it_did(axes, isa):
     torch.manual_seed(0)
     make, norm = getattr(nn, f"ConvTranspose{axes}d"), getattr(nn, f"BatchNorm{axes}d")
@@ -341,8 +343,15 @@ def test_a_network_of_separable_signals_computes_what_it_did(isa):
     assert {"direct", "depthwise", "grouped"} <= {name.rpartition("_")[2] for name, _count in program.report().kernels}
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-@pytest.mark.parametrize("padding", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize(
+    ("padding", "mode"),
+    [
+        pytest.param(padding, mode, marks=() if number % 4 == 0 else pytest.mark.long)
+        for number, (padding, mode) in enumerate(
+            itertools.product(("reflect", "replicate", "circular"), ("nearest", "bilinear", "bicubic"))
+        )
+    ],
+)
 def test_an_upsampling_network_turns_its_input_and_output_alone(mode, padding):
     torch.manual_seed(0)
     body = [

@@ -9,6 +9,7 @@ import pytest
 
 from engine.graph import Graph, Value
 from engine.ops import TensorType
+from tests import messages
 from tests.graphs import ops, run_pass
 
 
@@ -335,7 +336,7 @@ def test_constants_are_joined_anew_for_everybody_who_looks():
     np.testing.assert_array_equal(whole.data, expected)
     np.testing.assert_array_equal(twice.data, np.concatenate([expected, expected]))
     assert not np.shares_memory(whole.data, whole.data)
-    with pytest.raises(ValueError, match="expected constants"):
+    with messages.raises(ValueError):
         g.joined([parts[0], g.inputs[0]], 0)
 
 

@@ -10,7 +10,7 @@ from engine.graph import Graph, Value
 from engine.ops import TensorType
 from engine.passes import PIPELINE
 from engine.targets.cpu import CPU
-from suites import models
+from tests.exports import export_model
 from tests.graphs import ops, run_pass
 from tests.passes.test_fuse import weight
 
@@ -193,12 +193,12 @@ def test_halves_are_left_alone(op):
     assert run_pass(g, "fuse_embedding_norm") == [0]
 
 
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_bert_begins_with_one_launch_of_the_same_bits(batch):
     """At a batch the positions are broadcast: the sum is two additions in one pointwise node, then, not one."""
-    model, inputs = models.get("bert-tiny").build(batch=batch)
-    fused = engine.compile(model, inputs)
-    apart = engine.compile(model, inputs, engine.Config(disable=("fuse_embedding_norm",)))
+    _model, inputs, exported = export_model("bert-tiny", batch=batch)
+    fused = engine.compile(exported, inputs)
+    apart = engine.compile(exported, inputs, engine.Config(disable=("fuse_embedding_norm",)))
     assert apart.report().launches - fused.report().launches == 2
     for a, b in zip(fused(*inputs), apart(*inputs), strict=True):
         assert a.equal(b)

@@ -20,6 +20,7 @@ from engine.targets.cpu import CPU, native
 from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.passes.fuse_pointwise import MAX_INPUTS, MAX_STEPS
 from engine.targets.cpu.weights import Weights
+from tests import messages
 from tests.graphs import ops, random_inputs, run_pass
 
 
@@ -184,7 +185,7 @@ def test_a_program_that_no_kernel_has_room_for_is_refused_when_it_is_bound(shape
     artifact = build(g)
     (result,) = interpreter.run(artifact, random_inputs(g))
     assert result.shape == (5, 7)
-    with pytest.raises(ProgramError, match="no kernel runs pointwise"):
+    with messages.raises(ProgramError):
         CPU.bind(artifact, Config())
 
 

@@ -119,8 +119,15 @@ def test_what_a_reshape_joins_across_a_turn_stays():
     assert run_pass(g, "simplify_views") == [0]
 
 
-@pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("batch", "batch_first"),
+    [
+        (3, False),
+        (1, True),
+        pytest.param(3, True, marks=pytest.mark.long),
+        pytest.param(1, False, marks=pytest.mark.long),
+    ],
+)
 def test_torchs_own_encoder_has_no_copies(batch_first, batch):
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=batch_first)

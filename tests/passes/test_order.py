@@ -7,6 +7,7 @@ import pytest
 import engine
 from engine import passes
 from engine.passes.base import Constraint, Pass, constraints, violations
+from tests import messages
 
 TARGETS = sorted({one.target for one in passes.PASSES.values() if one.target is not None})
 STATED = list(constraints(list(passes.PASSES.values())))
@@ -107,7 +108,7 @@ def test_a_disabled_pass_is_in_neither_stage():
 def test_a_pass_of_another_target_is_refused(monkeypatch):
     other = Pass("fuse_pointwise", lambda _graph: 0, target="elsewhere")
     monkeypatch.setitem(passes.PASSES, "fuse_pointwise", other)
-    with pytest.raises(engine.ConfigError, match="fuse_pointwise is a pass of target elsewhere, not of cpu"):
+    with messages.raises(engine.ConfigError):
         passes.stages(engine.Config(pipeline=("fuse_pointwise",)))
 
 

@@ -9,6 +9,7 @@ from torch import nn
 import engine
 from engine import passes
 from engine.passes import own
+from tests import messages
 
 NOTHING = "def run(graph):\n    return 0\n"
 WITH_PASS = "from engine.passes.base import Pass\n" + NOTHING + "PASS = Pass({!r}, run{})\n"
@@ -96,36 +97,42 @@ def test_two_files_of_one_name_may_be_compared_in_one_process(write, tmp_path):
 
 
 WRONG = {
-    "no such file": ("", "gone.py:run", "no such file: "),
-    "no such function": (NOTHING, "mine.py:rum", "did you mean 'run'"),
-    "no function is named": (NOTHING, "mine.py:", "expected path.py:function"),
-    "a name and no path": (NOTHING, "fuse_gelu", "expected path.py:function"),
-    "no text": (NOTHING, 7, "as text, got 7"),
-    "a file that raises": ("1 / 0", "mine.py:run", "raised ZeroDivisionError"),
-    "a file that is not valid Python": ("def", "mine.py:run", "raised SyntaxError"),
-    "not callable": ("run = 3", "mine.py:run", r"expected a function run\(graph\).*got int"),
-    "no argument": ("def run():\n    return 0\n", "mine.py:run", "with one argument: too many positional"),
-    "two arguments": ("def run(a, b):\n    return 0\n", "mine.py:run", "with one argument: missing"),
-    "the name of another pass": (
-        WITH_PASS.format("fuse_gelu", ""),
-        "mine.py:run",
-        "another pass is already called 'fuse_gelu'",
-    ),
-    "a name that is none": (WITH_PASS.format("a b", ""), "mine.py:run", "has to be an identifier"),
+    "no such file": ("", "gone.py:run"),
+    "no such function": (NOTHING, "mine.py:rum"),
+    "no function is named": (NOTHING, "mine.py:"),
+    "a name and no path": (NOTHING, "fuse_gelu"),
+    "no text": (NOTHING, 7),
+    "not callable": ("run = 3", "mine.py:run"),
+    "the name of another pass": (WITH_PASS.format("fuse_gelu", ""), "mine.py:run"),
+    "a name that is none": (WITH_PASS.format("a b", ""), "mine.py:run"),
 }
 
 
-@pytest.mark.parametrize(("text", "path", "told"), WRONG.values(), ids=WRONG.keys())
-def test_a_mistake_is_one_error_that_names_it(write, text, path, told):
+@pytest.mark.parametrize(("text", "path"), WRONG.values(), ids=WRONG.keys())
+def test_a_mistake_is_one_error_that_names_it(write, text, path):
     write(text)
-    with pytest.raises(engine.ConfigError, match=told):
+    with messages.raises(engine.ConfigError):
         engine.Config(passes=(path,))
+
+
+QUOTED = {
+    "a file that raises": ("1 / 0", "raised ZeroDivisionError"),
+    "a file that is not valid Python": ("def", "raised SyntaxError"),
+    "no argument": ("def run():\n    return 0\n", "with one argument: "),
+    "two arguments": ("def run(a, b):\n    return 0\n", "with one argument: "),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), QUOTED.values(), ids=QUOTED.keys())
+def test_a_mistake_that_python_finds_is_one_error_with_its_words(write, text, told):
+    with pytest.raises(engine.ConfigError, match=told):
+        engine.Config(passes=(write(text),))
 
 
 def test_two_passes_of_one_name_are_refused(write):
     write(NOTHING)
     write(WITH_PASS.format("mine", ""), "other.py")
-    with pytest.raises(engine.ConfigError, match=r"other\.py:run: another pass is already called 'mine'"):
+    with messages.raises(engine.ConfigError):
         engine.Config(passes=("mine.py:run", "other.py:run"))
 
 
@@ -139,20 +146,20 @@ def test_two_passes_of_one_name_are_refused(write):
 )
 def test_constraints_that_no_place_satisfies_are_refused(write, stated):
     config = engine.Config(passes=(write(WITH_PASS.format("mine", stated)),))
-    with pytest.raises(engine.ConfigError, match=r"no position in the .* stage satisfies what mine requires"):
+    with messages.raises(engine.ConfigError):
         passes.stages(config)
 
 
 def test_a_pass_of_another_target_is_refused(write):
     path = write(WITH_PASS.format("mine", ", target='elsewhere'"))
-    with pytest.raises(engine.ConfigError, match="mine is a pass of target elsewhere"):
+    with messages.raises(engine.ConfigError):
         passes.stages(engine.Config(passes=(path,)))
 
 
 def test_a_saved_program_refuses_passes(write, tmp_path):
     path = write(NOTHING)
     engine.compile(MODEL, (X,)).save(tmp_path / "p")
-    with pytest.raises(engine.ConfigError, match=r"passes: .*is a common pass, which ran when"):
+    with messages.raises(engine.ConfigError):
         engine.load(tmp_path / "p", config=engine.Config(passes=(path,)))
 
 
@@ -166,43 +173,50 @@ def test_installed_passes_that_cannot_be_imported_are_one_error(monkeypatch):
 @pytest.mark.parametrize("returned", ["None", "-5", "'two'", "True"])
 def test_a_pass_returns_the_number_of_its_changes(write, returned):
     path = write(f"def run(graph):\n    return {returned}\n")
-    with pytest.raises(engine.ConfigError, match=f"^pass 'mine': expected the number of its changes, got {returned}$"):
+    with messages.raises(engine.ConfigError):
         engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,)))
 
 
 BREAKS = {
-    "a raise": (
-        "\n    return graph.nodes[0].no_such_name",
-        r"it raised AttributeError: .*no_such_name.* \(mine.py:3\)$",
-    ),
-    "an error of the engine": (
-        "graph.emit('relu', [])",
-        r"it raised ValueError: .* \(mine.py:2\)$",
-    ),
-    "no nodes": ("graph.nodes.clear()", "the graph breaks a rule after it: output .* is never computed$"),
-    "another order": ("graph.nodes.reverse()", "the graph breaks a rule after it: .* before it is computed$"),
-    "a node twice": ("graph.nodes.append(graph.nodes[0])", "the graph breaks a rule after it: two values are called"),
-    "no node": ("graph.nodes.append(None)", "the graph cannot be read after it: AttributeError: "),
-    "no outputs": ("graph.outputs.clear()", r"it changed the types of the outputs of the graph from \(.*\) to \(\)$"),
-    "another output": (
-        "graph.outputs[0] = graph.emit('permute', graph.outputs, axes_order=(1, 0))",
-        r"it changed the types of the outputs of the graph from \(float32\[2, 4\]\) to \(float32\[4, 2\]\)$",
-    ),
-    "another input": (
-        "graph.add_input('more', graph.inputs[0].type)",
-        r"it changed the inputs of the graph from \(.*\) to \(.*, %more: float32\[2, 4\]\)$",
-    ),
+    "an error of the engine": "graph.emit('relu', [])",
+    "no nodes": "graph.nodes.clear()",
+    "another order": "graph.nodes.reverse()",
+    "a node twice": "graph.nodes.append(graph.nodes[0])",
+    "no outputs": "graph.outputs.clear()",
+    "another output": "graph.outputs[0] = graph.emit('permute', graph.outputs, axes_order=(1, 0))",
+    "another input": "graph.add_input('more', graph.inputs[0].type)",
 }
+BREAKS_IN_PYTHON = {
+    "a raise": ("\n    return graph.nodes[0].no_such_name", r"it raised AttributeError: .* \(mine.py:3\)$"),
+    "no node": ("graph.nodes.append(None)", "the graph cannot be read after it: AttributeError: "),
+}
+
+
+def compile_with(write, text, target, *, verify):
+    source = f"def run(graph):\n    {text}\n    return 1\n"
+    path = write(f"{source}from engine.passes.base import Pass\nPASS = Pass('mine', run, target={target})\n")
+    engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=verify))
+
+
+@pytest.mark.parametrize(
+    ("target", "verify"),
+    [
+        ("None", True),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in (("None", False), ("'cpu'", False), ("'cpu'", True))),
+    ],
+)
+@pytest.mark.parametrize("text", BREAKS.values(), ids=BREAKS)
+def test_a_pass_that_fails_or_breaks_the_graph_is_named_with_the_cause(write, text, target, verify):
+    with messages.raises(engine.ConfigError):
+        compile_with(write, text, target, verify=verify)
 
 
 @pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize("target", ["None", "'cpu'"])
-@pytest.mark.parametrize(("text", "told"), BREAKS.values(), ids=BREAKS)
-def test_a_pass_that_fails_or_breaks_the_graph_is_named_with_the_cause(write, text, told, target, verify):
-    source = f"def run(graph):\n    {text}\n    return 1\n"
-    path = write(f"{source}from engine.passes.base import Pass\nPASS = Pass('mine', run, target={target})\n")
+@pytest.mark.parametrize(("text", "told"), BREAKS_IN_PYTHON.values(), ids=BREAKS_IN_PYTHON)
+def test_a_pass_that_fails_with_an_error_of_python_is_named_with_it(write, text, told, target, verify):
     with pytest.raises(engine.ConfigError, match=f"^pass 'mine': {told}"):
-        engine.compile(MODEL, (X,), engine.Config(passes=(path,), pipeline=(path,), verify=verify))
+        compile_with(write, text, target, verify=verify)
 
 
 # --- Config(verify=True) -------------------------------------------------------------------------------------------

@@ -27,7 +27,12 @@ FLOORS = {
     "cifar10-cnn-tiny": 0.85,
     "minilm-tiny": 0.88,
 }  # each: see above; small graphs, where two values count for more
-MODELS = [name for name in models.names() if name.endswith("-tiny")]
+SOME = ("attention-tiny", "cifar10-cnn-tiny", "qwen3-tiny", "transformer-tiny")
+MODELS = [
+    pytest.param(name, marks=() if name in SOME else pytest.mark.long)
+    for name in models.names()
+    if name.endswith("-tiny")
+]
 
 
 def covered(graph: Graph) -> float:

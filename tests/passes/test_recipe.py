@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import engine
+from tests import messages
 
 
 class Attention(nn.Module):
@@ -52,6 +53,12 @@ def model():
         return Tied().eval()
 
 
+@pytest.fixture(scope="module")
+def exported(model):
+    """The model, exported for all tests."""
+    return torch.export.export(model, (IDS,), strict=False)
+
+
 IDS = torch.arange(24).reshape(2, 12)
 
 
@@ -71,66 +78,75 @@ def quantised(weight: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight"]
+    "precision",
+    [
+        "bf16",
+        "int4_weight",
+        *(
+            pytest.param(precision, marks=pytest.mark.long)
+            for precision in ("fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic")
+        ),
+    ],
 )
-def test_a_recipe_for_every_layer_is_the_precision(model, precision):
+def test_a_recipe_for_every_layer_is_the_precision(exported, precision):
     """The same bits and the same encodings as `Config.precision`."""
-    whole = engine.compile(model, (IDS,), engine.Config(precision=precision))
-    layers = engine.compile(model, (IDS,), engine.Config(recipe={"*": precision}))
+    whole = engine.compile(exported, (IDS,), engine.Config(precision=precision))
+    layers = engine.compile(exported, (IDS,), engine.Config(recipe={"*": precision}))
     assert encodings(layers) == encodings(whole)
     assert torch.equal(layers(IDS), whole(IDS))
 
 
-def test_only_the_named_layers_are_rounded(model):
+def test_only_the_named_layers_are_rounded(model, exported):
     rounded = copy.deepcopy(model)
     with torch.no_grad():
         for name in ("q", "o"):
             linear = getattr(rounded.layers[1], name)
             linear.weight.copy_(quantised(linear.weight))
         expected = rounded(IDS)
-    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.1.[qo]": "int8_weight"}))
+    program = engine.compile(exported, (IDS,), engine.Config(recipe={"layers.1.[qo]": "int8_weight"}))
     assert encodings(program) == {"int8_channel": [(32, 32), (32, 32)]}
     # Both compute the same numbers in float32; only the order of sums differs. Rounding moves the results by 4e-3.
     torch.testing.assert_close(program(IDS), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_linears_of_different_precision_are_not_merged(model):
-    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.q": "bf16", "layers.0.*": "int8_weight"}))
+def test_linears_of_different_precision_are_not_merged(exported):
+    program = engine.compile(
+        exported, (IDS,), engine.Config(recipe={"layers.0.q": "bf16", "layers.0.*": "int8_weight"})
+    )
     assert encodings(program) == {"bfloat16": [(32, 32)], "int8_channel": [(32, 32), (64, 32)]}
 
 
-def test_the_first_pattern_that_matches_decides(model):
-    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.*": "bf16", "*.q": "int8_weight"}))
+def test_the_first_pattern_that_matches_decides(exported):
+    program = engine.compile(exported, (IDS,), engine.Config(recipe={"layers.0.*": "bf16", "*.q": "int8_weight"}))
     assert encodings(program) == {"bfloat16": [(32, 32), (96, 32)], "int8_channel": [(32, 32)]}
 
 
-def test_a_pattern_that_earlier_ones_leave_without_effect_is_refused(model):
+def test_a_pattern_that_earlier_ones_leave_without_effect_is_refused(exported):
     """A line that asks for another precision than its layers get; one that repeats their precision does no harm."""
     for recipe in ({"*": "bf16", "head": "int8_weight"}, {"head": "bf16", "layers.*": "bf16", "*.q": "int8_weight"}):
-        message = f"recipe: '{list(recipe)[-1]}': int8_weight: it has no effect, because '.*': bf16 comes first"
-        with pytest.raises(engine.ConfigError, match=message.replace("*.q", r"\*\.q")):
-            engine.compile(model, (IDS,), engine.Config(recipe=recipe))
-    engine.compile(model, (IDS,), engine.Config(recipe={"*": "bf16", "head": "bf16"}))
+        with messages.raises(engine.ConfigError):
+            engine.compile(exported, (IDS,), engine.Config(recipe=recipe))
+    engine.compile(exported, (IDS,), engine.Config(recipe={"*": "bf16", "head": "bf16"}))
 
 
-def test_patterns_that_exchange_places_without_effect_are_to_be_removed(model):
+def test_patterns_that_exchange_places_without_effect_are_to_be_removed(exported):
     """Of two patterns for the same layers, neither has an effect behind the other one."""
     for recipe in ({"head": "bf16", "hea?": "int8_weight"}, {"hea?": "int8_weight", "head": "bf16"}):
-        with pytest.raises(engine.ConfigError, match=r"a layer decides, so remove one of them$"):
-            engine.compile(model, (IDS,), engine.Config(recipe=recipe))
-    with pytest.raises(engine.ConfigError, match=r"a layer decides, so put 'head' before '\*'$"):
-        engine.compile(model, (IDS,), engine.Config(recipe={"*": "bf16", "head": "int8_weight"}))
+        with messages.raises(engine.ConfigError):
+            engine.compile(exported, (IDS,), engine.Config(recipe=recipe))
+    with messages.raises(engine.ConfigError):
+        engine.compile(exported, (IDS,), engine.Config(recipe={"*": "bf16", "head": "int8_weight"}))
 
 
-def test_other_layers_have_the_precision_of_the_config(model):
+def test_other_layers_have_the_precision_of_the_config(exported):
     config = engine.Config(precision="int8_weight", recipe={"head": "fp32", "table": "bf16"})
-    program = engine.compile(model, (IDS,), config)
+    program = engine.compile(exported, (IDS,), config)
     assert encodings(program) == {"bfloat16": [(50, 32)], "int8_channel": [(32, 32), (32, 32), (96, 32), (96, 32)]}
 
 
-def test_a_tied_weight_may_have_two_precisions(model):
+def test_a_tied_weight_may_have_two_precisions(model, exported):
     """The table stays float32 where only the head is rounded."""
-    program = engine.compile(model, (IDS,), engine.Config(recipe={"head": "int8_weight"}))
+    program = engine.compile(exported, (IDS,), engine.Config(recipe={"head": "int8_weight"}))
     with torch.no_grad():
         x = model.table(IDS)
         for layer in model.layers:
@@ -157,89 +173,98 @@ def test_a_bfloat16_model_keeps_the_layers_that_no_pattern_matches():
     assert encodings(program) == {"bfloat16": [(16, 32)]}
 
 
-def test_a_recipe_is_read_from_a_file_and_stays_in_a_saved_program(model, tmp_path):
+def test_a_recipe_is_read_from_a_file_and_stays_in_a_saved_program(exported, tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text('[layers]\n"layers.0.*" = "bf16"\nhead = "int8_weight"\n')
     config = engine.Config(recipe=path)
     assert config.recipe == (("layers.0.*", "bf16"), ("head", "int8_weight"))
     assert hash(config) == hash(engine.Config(recipe={"layers.0.*": "bf16", "head": "int8_weight"}))
-    program = engine.compile(model, (IDS,), config)
+    program = engine.compile(exported, (IDS,), config)
     program.save(tmp_path / "tied.engine")
     loaded = engine.load(tmp_path / "tied.engine")
     assert encodings(loaded) == encodings(program) != {}
     np.testing.assert_array_equal(loaded(IDS.numpy()), program(IDS).numpy())
-    with pytest.raises(engine.ConfigError, match="weights are encoded when compiling"):
+    with messages.raises(engine.ConfigError):
         engine.load(tmp_path / "tied.engine", config=config)
 
 
-def test_a_pattern_that_matches_nothing_names_the_nearest_layer(model):
-    with pytest.raises(engine.ConfigError, match=r"no layer matches 'layers.0.p'; did you mean 'layers.0.[qkvo]'"):
-        engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.p": "bf16"}))
-    with pytest.raises(engine.ConfigError, match=r"no layer matches 'head.weight'; did you mean 'head'"):
-        engine.compile(model, (IDS,), engine.Config(recipe={"head.weight": "bf16"}))
-    with pytest.raises(engine.ConfigError, match=r"no layer matches 'HEAD'; did you mean 'head'"):
-        engine.compile(model, (IDS,), engine.Config(recipe={"HEAD": "bf16"}))
+def test_a_pattern_that_matches_nothing_names_the_nearest_layer(exported):
+    with messages.raises(engine.ConfigError):
+        engine.compile(exported, (IDS,), engine.Config(recipe={"layers.0.p": "bf16"}))
+    with messages.raises(engine.ConfigError):
+        engine.compile(exported, (IDS,), engine.Config(recipe={"head.weight": "bf16"}))
+    with messages.raises(engine.ConfigError):
+        engine.compile(exported, (IDS,), engine.Config(recipe={"HEAD": "bf16"}))
 
 
-def test_a_pattern_that_names_a_module_gets_the_pattern_of_its_layers(model):
-    with pytest.raises(engine.ConfigError, match=r"no layer matches 'layers.0'; did you mean 'layers\.0\.\*'\?"):
-        engine.compile(model, (IDS,), engine.Config(recipe={"layers.0": "bf16"}))
-    program = engine.compile(model, (IDS,), engine.Config(recipe={"layers.0.*": "bf16"}))
+def test_a_pattern_that_names_a_module_gets_the_pattern_of_its_layers(exported):
+    with messages.raises(engine.ConfigError):
+        engine.compile(exported, (IDS,), engine.Config(recipe={"layers.0": "bf16"}))
+    program = engine.compile(exported, (IDS,), engine.Config(recipe={"layers.0.*": "bf16"}))
     assert encodings(program) == {"bfloat16": [(32, 32), (96, 32)]}
 
 
 FILES = {
-    "no such file": (None, "No such file"),
-    "no TOML": ("layers = [", "not a TOML file"),
-    "too many digits": (f"[layers]\na = {'1' * 5000}", "not a TOML file: a number has too many digits$"),
-    "too deep": (f"layers = {'[' * 100_000}", "not a TOML file: its lists or tables are nested too deeply$"),
-    "empty": ("", "an empty file"),
-    "an empty table": ("[layers]\n", r"its table \[layers\] is empty"),
-    "other tables": ('[layer]\n"a" = "bf16"\n', r"expected one table \[layers\]"),
-    "one table too many": ('[layers]\n"a" = "bf16"\n[more]\nb = 1\n', "got layers, more"),
-    "an unknown precision": ('[layers]\n"a" = "bf17"\n', "'a': unknown precision 'bf17'; did you mean 'bf16'"),
-    "a number": ('[layers]\n"a" = 8\n', "'a': unknown precision 8"),
-    "a name with dots": ('[layers]\na.b.0 = "bf16"\n', "'a' is a table; quote the pattern .*, as in \"a.b.0\" = "),
-    "no pattern": ('[layers]\n"" = "bf16"\n', "expected patterns of layer names as text"),
+    "too many digits": f"[layers]\na = {'1' * 5000}",
+    "too deep": f"layers = {'[' * 100_000}",
+    "empty": "",
+    "an empty table": "[layers]\n",
+    "other tables": '[layer]\n"a" = "bf16"\n',
+    "one table too many": '[layers]\n"a" = "bf16"\n[more]\nb = 1\n',
+    "an unknown precision": '[layers]\n"a" = "bf17"\n',
+    "a number": '[layers]\n"a" = 8\n',
+    "a name with dots": '[layers]\na.b.0 = "bf16"\n',
+    "no pattern": '[layers]\n"" = "bf16"\n',
 }
 
 
-@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES.keys())
-def test_a_wrong_file_is_refused_by_name(content, message, tmp_path):
+@pytest.mark.parametrize("content", FILES.values(), ids=FILES.keys())
+def test_a_wrong_file_is_refused_by_name(content, tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text(content)
+    with messages.raises(engine.ConfigError):
+        engine.Config(recipe=path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "No such file"), ("layers = [", "not a TOML file: ")],
+    ids=["no such file", "no TOML"],
+)
+def test_a_file_that_the_system_or_python_cannot_read_is_refused_by_name(content, reason, tmp_path):
     path = tmp_path / "r.toml"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(engine.ConfigError, match=f"^recipe: {re.escape(str(path))}: .*{message}"):
+    with pytest.raises(engine.ConfigError, match=f"^recipe: {re.escape(str(path))}: {reason}"):
         engine.Config(recipe=path)
 
 
 def test_a_pipe_is_not_read_because_every_process_reads_the_recipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(engine.ConfigError, match=r"^recipe: .*/pipe: a pipe, which can be read only once; "):
+    with messages.raises(engine.ConfigError):
         engine.Config(recipe=tmp_path / "pipe")
 
 
 def test_a_device_is_not_read_because_it_may_have_no_end():
-    with pytest.raises(engine.ConfigError, match=rf"^recipe: {os.devnull}: a device, not a file$"):
+    with messages.raises(engine.ConfigError):
         engine.Config(recipe=os.devnull)
 
 
 @pytest.mark.parametrize("value", [3, ["bf16"], {"": "bf16"}, [("a", "bf16", 1)], {3: "bf16"}])
 def test_other_values_are_refused(value):
-    with pytest.raises(engine.ConfigError, match="recipe: expected"):
+    with messages.raises(engine.ConfigError):
         engine.Config(recipe=value)
 
 
 def test_a_pattern_with_two_precisions_is_refused():
-    message = r"^recipe: '0' is listed twice, with bf16 and with fp16; expected one precision for each pattern$"
-    with pytest.raises(engine.ConfigError, match=message):
+    with messages.raises(engine.ConfigError):
         engine.Config(recipe=(("0", "bf16"), ("1", "bf16"), ("0", "fp16")))
     assert engine.Config(recipe=(("0", "bf16"), ("0", "bf16"))).recipe is not None
 
 
 @pytest.mark.parametrize("value", [{}, (), ""])
 def test_an_empty_recipe_is_refused(value):
-    with pytest.raises(engine.ConfigError, match=r"recipe: .*empty"):
+    with messages.raises(engine.ConfigError):
         engine.Config(recipe=value)
 
 
@@ -272,7 +297,7 @@ class Quantised(nn.Module):
 def test_a_weight_that_the_model_has_quantised_keeps_what_it_has():
     net, x = nn.Sequential(nn.Linear(32, 32), Quantised()).eval(), torch.linspace(-1, 1, 64).reshape(2, 32)
     for precision in ("fp32", "bf16", "int4_weight"):
-        with pytest.raises(engine.ConfigError, match=rf"'1': {precision}: the model has quantised the weight"):
+        with messages.raises(engine.ConfigError):
             engine.compile(net, (x,), engine.Config(recipe={"*": precision}))
     program = engine.compile(net, (x,), engine.Config(recipe={"1": "int8_weight", "*": "bf16"}))
     assert encodings(program) == {"bfloat16": [(32, 32)], "int8_channel": [(4, 32)]}
@@ -293,10 +318,10 @@ class Reads(nn.Module):
 @pytest.mark.parametrize("switches", [{"precision": "int8_weight"}, {"recipe": {"*": "bf16"}}])
 def test_weights_that_an_op_reads_as_floats_alone_are_named(switches):
     config = engine.Config(**switches)
-    with pytest.warns(engine.PlainWeightsWarning, match=r"1 weight\(s\) stay in float32, .*: stack \(matmul\)$"):
+    with messages.warns(engine.PlainWeightsWarning):
         engine.compile(Reads().eval(), (torch.ones(4, 2, 32),), config)
     transposed = nn.Sequential(nn.ConvTranspose2d(3, 4, 2)).eval()
-    with pytest.warns(engine.PlainWeightsWarning, match=r": 0.weight \(conv_transpose\)$"):
+    with messages.warns(engine.PlainWeightsWarning):
         engine.compile(transposed, (torch.ones(1, 3, 4, 4),), config)
 
 
@@ -316,7 +341,7 @@ def test_a_recipe_may_name_a_layer_whose_weight_stays_in_float32():
     net, x = Upsampling().eval(), torch.ones(1, 4, 5, 5)
     assert engine.list_layers(net, (x,)) == ("up", "out")
     for recipe in ({"*": "int8_weight"}, {"up": "int8_weight"}, {"up.weight": "bf16", "out": "bf16"}):
-        with pytest.warns(engine.PlainWeightsWarning, match=r"1 weight\(s\) .*: up.weight \(conv_transpose\)$"):
+        with messages.warns(engine.PlainWeightsWarning):
             engine.compile(net, (x,), engine.Config(recipe=recipe))
     program = engine.compile(net, (x,), engine.Config(precision="bf16", recipe={"up": "fp32"}))
     assert encodings(program) == {"bfloat16": [(4, 8, 3, 3)]}
@@ -355,7 +380,7 @@ def test_a_table_that_index_select_or_brackets_read_is_encoded(switches, dtype):
             torch.testing.assert_close(program(given), quantised(net.table)[given.long()], rtol=0, atol=1e-6)
         for one in bad:
             for each in (program, plain):
-                with pytest.raises(engine.ExecutionError, match="an index is out of range"):
+                with messages.raises(engine.ExecutionError):
                     each(torch.tensor([0, one, 3], dtype=dtype))
 
 
@@ -366,7 +391,7 @@ def test_a_buffer_that_is_indexed_is_no_weight():
     assert encodings(engine.compile(net, (ids,), engine.Config(precision="int8_weight"))) == {}
 
 
-@pytest.mark.parametrize("equation", ["bi,io->bo", "bi,oi->bo", "bti,oi->bto"])
+@pytest.mark.parametrize("equation", ["bi,io->bo", pytest.param("bi,oi->bo", marks=pytest.mark.long), "bti,oi->bto"])
 def test_a_matrix_that_einsum_multiplies_is_encoded(equation):
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -380,9 +405,9 @@ def test_a_matrix_that_einsum_multiplies_is_encoded(equation):
     torch.testing.assert_close(program(x), expected, rtol=1e-5, atol=1e-5)  # orders of sums, as above
 
 
-def test_precisions_that_need_measurements_are_refused(model):
-    with pytest.raises(engine.ConfigError, match="int8_static"):
-        engine.compile(model, (IDS,), engine.Config(recipe={"head": "int8_static"}))
+def test_precisions_that_need_measurements_are_refused(exported):
+    with messages.raises(engine.ConfigError):
+        engine.compile(exported, (IDS,), engine.Config(recipe={"head": "int8_static"}))
 
 
 def test_parts_of_a_model_take_the_patterns_that_concern_them():

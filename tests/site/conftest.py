@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import itertools
+import os
+import pickle
 import shutil
 
 import pytest
@@ -15,17 +19,57 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"
              "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def collection(root):
-    return collect(root / "results")
+def pytest_collection_modifyitems(items):
+    """Mark the tests that open a browser."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+
+
+class Committed:
+    """The committed results and their site. The first test process that asks for them makes them for all."""
+
+    def __init__(self, root, place):
+        self.folder = place / "committed"
+        self._stored = place / "committed.pickle"
+        with (place / "committed.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self._stored.exists():
+                found = collect(root / "results")
+                self._read = found, build.build_site(found, self.folder)
+                written = self._stored.with_suffix(".new")
+                written.write_bytes(pickle.dumps(self._read))
+                written.rename(self._stored)
+
+    @functools.cached_property
+    def _read(self):
+        return pickle.loads(self._stored.read_bytes())
+
+    @property
+    def collection(self):
+        return self._read[0]
+
+    @property
+    def built(self):
+        """What `build_site` said."""
+        return self._read[1]
 
 
 @pytest.fixture(scope="session")
-def folder(collection, tmp_path_factory):
+def committed(root, tmp_path_factory):
+    place = tmp_path_factory.getbasetemp()
+    return Committed(root, place.parent if "PYTEST_XDIST_WORKER" in os.environ else place)
+
+
+@pytest.fixture(scope="session")
+def collection(committed):
+    return committed.collection
+
+
+@pytest.fixture(scope="session")
+def folder(committed):
     """The site of the committed results."""
-    made = tmp_path_factory.mktemp("built") / "site"
-    build.build_site(collection, made)
-    return made
+    return committed.folder
 
 
 @pytest.fixture(scope="session")

@@ -147,19 +147,9 @@ def test_an_unfinished_history_is_named_and_not_taken_for_none(run, folder, tmp_
     assert "Unfinished" not in (folder / "history.html").read_text()
 
 
-@pytest.fixture(scope="module")
-def committed(root, tmp_path_factory):
-    """The committed results and their site."""
-    made = tmp_path_factory.mktemp("committed") / "site"
-    found = collect(root / "results")
-    build.build_site(found, made)
-    return found, made
-
-
 def test_counts_of_all_stored_runs_are_drawn(committed):
-    collection, made = committed
-    stored = read_data(made / "history.html")["stored"]
-    runs = {run.name: run for run in collection.runs}
+    stored = read_data(committed.folder / "history.html")["stored"]
+    runs = {run.name: run for run in committed.collection.runs}
     assert len(stored) > 100
     for one in stored:
         (row,) = [row for row in runs[one["run"]].summaries() if row.case == one["case"] and row.backend == "engine"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import statistics
 from urllib.parse import urlencode
@@ -24,10 +25,16 @@ def visit_case(visit, entry):
     return page
 
 
-def find_entry(folder, is_wanted):
+@functools.cache
+def list_entries(folder):
     names = sorted(path.name for path in folder.glob("model-*.html"))
-    entries = [entry for name in names for entry in read_data(folder / name)["entries"]]
-    return next(entry for entry in entries if is_wanted(entry) and any(row["rate"] for row in entry["rows"]))
+    return [entry for name in names for entry in read_data(folder / name)["entries"]]
+
+
+def find_entry(folder, is_wanted):
+    return next(
+        entry for entry in list_entries(folder) if is_wanted(entry) and any(row["rate"] for row in entry["rows"])
+    )
 
 
 def test_only_the_roof_of_the_precision_is_drawn_and_a_doubtful_one_says_so(visit, folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 from urllib.parse import urlencode
 
@@ -12,11 +13,20 @@ from suites.harness.judge.standing import judge_cases
 from suites.harness.present import units
 from suites.harness.record.schema import AblationRecord
 from suites.site.page import Site
+from tests.forms import shorten
 from tests.site.test_build import read_data
 
 WIDTHS = {"desktop": 1400, "tablet": 820, "phone": 390}  # from that of a visit on: a narrower one is the harder one
 
 
+TEMPLATES = [
+    "index.html", "model-bert.html", "ablations.html", "precision.html", "kernels.html", "history.html",
+    "machines.html",
+]  # fmt: skip
+"""One page of each kind."""
+
+
+@functools.cache
 def read_entries(folder):
     """The cases that the first page shows."""
     return read_data(folder / "index.html")["entries"]
@@ -31,12 +41,19 @@ def list_pages(folder):
     return sorted(path.name for path in folder.glob("*.html"))
 
 
-def test_every_page_draws_without_complaint_fits_every_width_and_has_its_raw_numbers(visit, folder):
+@pytest.mark.parametrize(
+    ("names", "widths"),
+    [
+        pytest.param(TEMPLATES, ["phone"], id="templates"),
+        pytest.param(None, WIDTHS, id="all", marks=pytest.mark.long),
+    ],
+)
+def test_every_page_draws_without_complaint_fits_every_width_and_has_its_raw_numbers(visit, folder, names, widths):
     from playwright import sync_api as api
 
-    for name in list_pages(folder):
+    for name in names or list_pages(folder):
         page = visit(name)
-        for width in WIDTHS.values():
+        for width in [WIDTHS[one] for one in widths]:
             page.set_viewport_size({"width": width, "height": 900})
             try:  # charts follow the width a moment later
                 page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
@@ -55,20 +72,26 @@ def test_the_matrix_has_the_numbers_of_the_record(visit, collection):
     site = Site(collection)
     page = visit("index.html")
     machine = next(iter(site.machines))
-    shown = {row.get_attribute("data-case"): row for row in page.query_selector_all("#matrix tbody tr")}
+    shown = dict(
+        page.evaluate(
+            """() => [...document.querySelectorAll('#matrix tbody tr')].map((row) =>
+                [row.dataset.case, row.querySelector('.lead-cell')?.innerText ?? ''])"""
+        )
+    )
     places = {place.standing.case: place for place in site.places if place.machine == machine}
     assert shown.keys() == places.keys()
     compared = 0
+    judged = {place.run.path: judge_cases(place.run.summaries()) for place in places.values()}
     for case, place in places.items():
-        (standing,) = [one for one in judge_cases(place.run.summaries()) if one.case == case]
+        (standing,) = [one for one in judged[place.run.path] if one.case == case]
         if standing.lead is not None:
             compared += 1
-            text = shown[case].query_selector(".lead-cell").inner_text()
+            text = shown[case]
             assert units.times(standing.lead.speed.value) in text
             assert units.interval(standing.lead.speed) in text
             assert standing.lead.other in text
     assert compared
-    signs = {sign for row in page.query_selector_all("#matrix th small") for sign in list_signs(row.inner_text())}
+    signs = {sign for text in page.locator("#matrix th small").all_inner_texts() for sign in list_signs(text)}
     assert signs
     assert signs <= set(page.locator("#marks b").all_inner_texts())
 
@@ -98,12 +121,14 @@ def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):
 
 
 def test_labels_leave_out_only_what_a_filter_sets(visit, folder):
-    for entry in [one for one in read_entries(folder) if one["best"] and one["best"]["word"] == "behind"]:
-        machine = [one for one in read_entries(folder) if one["machine"] == entry["machine"]]
-        page = visit("index.html", urlencode({"machine": entry["machine"], "verdict": "behind"}))
-        label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
-        assert (f"t{entry['threads']}" in label) == (len({one["threads"] for one in machine}) > 1)
-        assert (entry["precision"] in label) == (len({one["precision"] for one in machine}) > 1)
+    behind = [one for one in read_entries(folder) if one["best"] and one["best"]["word"] == "behind"]
+    for name in dict.fromkeys(one["machine"] for one in behind):
+        machine = [one for one in read_entries(folder) if one["machine"] == name]
+        page = visit("index.html", urlencode({"machine": name, "verdict": "behind"}))
+        for entry in [one for one in behind if one["machine"] == name]:
+            label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
+            assert (f"t{entry['threads']}" in label) == (len({one["threads"] for one in machine}) > 1)
+            assert (entry["precision"] in label) == (len({one["precision"] for one in machine}) > 1)
     page = visit("index.html", urlencode({"machine": entry["machine"], "threads": entry["threads"]}))
     label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
     assert f"t{entry['threads']}" not in label
@@ -129,7 +154,7 @@ def test_a_case_links_to_its_page_with_the_same_numbers(visit, folder):
 def test_light_and_dark_follow_the_system_and_the_button(visit):
     colours = []
     for scheme in ("light", "dark"):
-        page = visit("index.html", color_scheme=scheme)
+        page = visit("machines.html", color_scheme=scheme)
         colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     page.locator("#theme").click()
     colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -221,7 +246,7 @@ def read_content(page):
     return page.evaluate(f"[...{texts}, ...{charts}]")
 
 
-@pytest.mark.parametrize("name", ["index.html", "ablations.html", "model-bert.html"])
+@pytest.mark.parametrize("name", shorten(["index.html", "ablations.html", "model-bert.html"], "ablations.html"))
 def test_every_filter_is_restored_from_the_address(visit, name):  # all pages make their filters by one script
     for key, value in list_filters(visit(name)).items():
         page = visit(name)
@@ -242,16 +267,16 @@ def test_every_filter_is_restored_from_the_address(visit, name):  # all pages ma
             assert urlencode({key: value}) in link.get_attribute("href"), (name, key)
 
 
-def test_a_permalink_shows_its_chart(visit, folder):
-    for name in ("index.html", "model-bert.html", "ablations.html", "precision.html"):
-        page = visit(name)
-        link = page.locator("[data-permalink]:visible").last
-        place = link.get_attribute("data-permalink")
-        again = visit(name, link.get_attribute("href").removeprefix("#"))
-        top, height = again.evaluate(
-            "id => [document.getElementById(id).getBoundingClientRect().top, innerHeight]", place
-        )
-        assert -5 <= top < height, (name, place)
+@pytest.mark.parametrize(
+    "name", shorten(["index.html", "model-bert.html", "ablations.html", "precision.html"], "model-bert.html")
+)
+def test_a_permalink_shows_its_chart(visit, name):
+    page = visit(name)
+    link = page.locator("[data-permalink]:visible").last
+    place = link.get_attribute("data-permalink")
+    again = visit(name, link.get_attribute("href").removeprefix("#"))
+    top, height = again.evaluate("id => [document.getElementById(id).getBoundingClientRect().top, innerHeight]", place)
+    assert -5 <= top < height, place
 
 
 def test_raw_numbers_are_those_of_the_page(visit, folder):
@@ -271,12 +296,11 @@ def test_raw_numbers_are_those_of_the_page(visit, folder):
     page = visit("machines.html")
     assert page.locator("#runs tbody tr").count() == len(read_csv("machines-runs"))
     switches = {row["switch"] for row in read_csv("ablations-switches")}
-    for row in visit("ablations.html").query_selector_all("#switches tr[data-switch]"):
-        assert row.get_attribute("data-switch") in switches
+    shown = visit("ablations.html").locator("#switches tr[data-switch]")
+    assert set(shown.evaluate_all("all => all.map((one) => one.dataset.switch)")) <= switches
     found = {f"{row['backend']} {row['precision']}" for row in read_csv("precision-precisions")}
-    assert {
-        row.get_attribute("data-row") for row in visit("precision.html").query_selector_all("tr[data-row]")
-    } <= found
+    shown = visit("precision.html").locator("tr[data-row]")
+    assert set(shown.evaluate_all("all => all.map((one) => one.dataset.row)")) <= found
 
 
 def write_csv(value):

@@ -18,9 +18,9 @@ from tests.sweep.samples import OPERATORS, list_samples, make_sample
     [
         ("add", "float32", check.RANGE),
         ("scatter_reduce.amin", "bool", check.FIXED),
-        ("cat", "int64", check.AUTO),
+        pytest.param("cat", "int64", check.AUTO, marks=pytest.mark.long),
         ("nn.functional.layer_norm", "bfloat16", check.FIXED),
-        ("sort", "int32", check.FIXED),
+        pytest.param("sort", "int32", check.FIXED, marks=pytest.mark.long),
     ],
 )
 def test_samples_of_an_operator_are_right(operator, dtype, sizes):

@@ -15,7 +15,7 @@ from torch import nn
 import engine
 from engine import targets
 from engine.switches import names as switch_names
-from suites import models
+from tests.exports import export_model
 from tests.golden import models as golden
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add-a-target.md").read_text()
@@ -55,11 +55,25 @@ def leaves(result):
     return torch.utils._pytree.tree_leaves(result)
 
 
-@pytest.mark.parametrize("target", ["definitions", "captured"])
-@pytest.mark.parametrize("name", ["bert-tiny", "resnet18-tiny", "mamba-tiny"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("bert-tiny", "definitions"),
+        ("mamba-tiny", "captured"),
+        *(
+            pytest.param(name, target, marks=pytest.mark.long)
+            for name, target in (
+                ("bert-tiny", "captured"),
+                ("mamba-tiny", "definitions"),
+                ("resnet18-tiny", "definitions"),
+                ("resnet18-tiny", "captured"),
+            )
+        ),
+    ],
+)
 def test_it_gives_the_bits_of_the_interpreter(name, target):
-    model, inputs = models.get(name).build()
-    one, other = (engine.compile(model, inputs, engine.Config(target=t)) for t in (target, "interpreter"))
+    _model, inputs, exported = export_model(name)
+    one, other = (engine.compile(exported, inputs, engine.Config(target=t)) for t in (target, "interpreter"))
     for _ in range(2):  # the second call finds a context that the first one warmed up
         for mine, theirs in zip(leaves(one(*inputs)), leaves(other(*inputs)), strict=True):
             assert torch.equal(mine, theirs)

@@ -11,6 +11,7 @@ import engine
 from engine import targets
 from engine.errors import ConfigError, ExecutionError, ProgramError
 from suites import models
+from tests import messages
 from tests.exports import export_model
 from tests.golden import models as golden
 from tests.targets.fake import FAKE
@@ -49,8 +50,8 @@ def test_memory_plans_hold_on_the_device(planner):
 
 
 def test_a_trace_shows_what_the_interpreter_shows():
-    model, inputs = models.get("transformer-tiny").build()
-    traces = [engine.compile(model, inputs, on(target)).trace(*inputs) for target in ("fake", "interpreter")]
+    _model, inputs, exported = export_model("transformer-tiny")
+    traces = [engine.compile(exported, inputs, on(target)).trace(*inputs) for target in ("fake", "interpreter")]
     for one, other in zip(*(trace.nodes for trace in traces), strict=True):
         assert (one.op, one.inputs, one.outputs) == (other.op, other.inputs, other.outputs)
 
@@ -90,8 +91,8 @@ def test_a_decoder_generates_the_same_text():
 
 
 def test_a_program_is_saved_and_loaded_on_the_device(tmp_path):
-    model, inputs = models.get("bert-tiny").build()
-    engine.compile(model, inputs).save(tmp_path / "p.engine")
+    _model, inputs, exported = export_model("bert-tiny")
+    engine.compile(exported, inputs).save(tmp_path / "p.engine")
     loaded = engine.load(tmp_path / "p.engine", config=on("fake"))
     plain = engine.load(tmp_path / "p.engine", config=on("interpreter"))
     assert bits(loaded(*inputs)) == bits(plain(*inputs))
@@ -142,10 +143,10 @@ def test_every_instruction_that_the_target_cannot_run_is_listed(monkeypatch):
 
 def test_a_target_without_a_clock_has_no_profile():
     model, x = nn.Linear(4, 3).eval(), torch.ones(2, 4)
-    with pytest.raises(ConfigError, match="no clock"):
+    with messages.raises(ConfigError):
         engine.compile(model, (x,), on("fake")).profile(x)
 
 
 def test_a_second_target_of_one_name_is_refused():
-    with pytest.raises(ConfigError, match="'cpu': there is one of this name already"):
+    with messages.raises(ConfigError):
         targets.register(targets.get("cpu"))

@@ -19,6 +19,7 @@ from engine.runtime.program import Program
 from engine.runtime.report import Counts, Report, build_report
 from engine.torch_backend.fallback import FallbackProgram
 from suites import models
+from tests import messages
 
 FALLBACK = engine.Config(fallback="torch")
 SPECIAL = ("__call__", "__reduce__")
@@ -85,8 +86,7 @@ def test_an_instance_knows_its_config(compiled, cls):
 @CLASSES
 @pytest.mark.parametrize("keep", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_it_is_not_pickled_and_says_what_to_do_instead(compiled, cls, keep):
-    hint = {Program: "use save and engine.load", FallbackProgram: "compile the model again"}[cls]
-    with pytest.raises(TypeError, match=f"^a {cls.__name__} holds memory of the machine: .*; {hint}$"):
+    with messages.raises(TypeError):
         keep(compiled[cls])
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 import engine.dynamo
 from suites import models
+from tests import messages
 from tests.torch_backend.dynamo import Block, check, compiled, random
 
 
@@ -25,7 +26,14 @@ def _anew():
 
 
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")  # transformers'
-@pytest.mark.parametrize("name", [name for name in models.names() if name.endswith("-tiny")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("transformer-tiny", "cifar10-cnn-tiny") else pytest.mark.long)
+        for name in models.names()
+        if name.endswith("-tiny")
+    ],
+)
 def test_every_model_is_one_program(name):
     model, inputs = models.get(name).build()
     with torch.inference_mode():
@@ -174,7 +182,7 @@ def test_an_id_out_of_the_vocabulary_is_an_error(target):
     with torch.inference_mode():
         found(torch.tensor([0, 4]))
         for bad in (5, -1, 1 << 40):
-            with pytest.raises(engine.ExecutionError, match=r"embedding: .*(out of range|outside of)"):
+            with messages.raises(engine.ExecutionError):
                 found(torch.tensor([0, bad]))
 
 
@@ -184,8 +192,8 @@ def test_an_error_names_the_line_where_it_is_known_and_is_silent_where_not(targe
         def forward(self, x):
             return functional.embedding(x, torch.zeros(5, 3))
 
-    for model, line in ((nn.Embedding(5, 3).eval(), "embedding: "), (Looks(), r"embedding at .*test_dynamo\.py:\d+: ")):
-        with torch.inference_mode(), pytest.raises(engine.ExecutionError, match=f"^{line}"):
+    for model in (nn.Embedding(5, 3).eval(), Looks()):
+        with torch.inference_mode(), messages.raises(engine.ExecutionError):
             compiled(model, target=target)(torch.tensor([7]))
 
 
@@ -194,7 +202,7 @@ def test_weights_made_under_inference_mode_have_no_chosen_precision_and_are_name
     x = torch.ones(2, 8)
     with torch.inference_mode():
         model = nn.Linear(8, 3).eval()
-        with pytest.warns(engine.PlainWeightsWarning, match=r"2 parameter.* stay as they are, whatever"):
+        with messages.warns(engine.PlainWeightsWarning):
             got = torch.compile(model, backend="engine", options=options)(x)
         torch.testing.assert_close(got, model(x), rtol=1e-6, atol=1e-6)  # float32: only the order of sums differs
 
@@ -202,20 +210,20 @@ def test_weights_made_under_inference_mode_have_no_chosen_precision_and_are_name
 def test_an_unknown_option_hears_the_nearest_one():
     error = refusal(Scaled(), random(4), 2, options={"thread": 2})
     assert isinstance(error, engine.ConfigError)
-    assert "unknown option 'thread'; did you mean 'threads'?" in str(error)
+    messages.check(str(error))
     error = refusal(Scaled(), random(4), 2, options={"states": "bfloat16"})  # a graph of torch.compile has none
-    assert "option 'states': torch.compile makes an input of each buffer" in str(error)
+    messages.check(str(error))
     error = refusal(Scaled(), random(4), 2, options=3)
     assert isinstance(error, engine.ConfigError)
-    assert "options: expected a dict of fields of Config, such as {'threads': 2}, got 3" in str(error)
+    messages.check(str(error))
     error = refusal(Scaled(), random(4), 2, mode="max-autotune")
-    assert "mode: this backend has none, got 'max-autotune'" in str(error)
+    messages.check(str(error))
 
 
 def test_a_graph_that_requires_gradients_is_refused():
     error = refusal(Block().eval(), random(2, 5, 16))
     assert isinstance(error, engine.ConfigError)
-    assert "call the model under torch.inference_mode() or torch.no_grad()" in str(error)
+    messages.check(str(error))
 
 
 class Slope(nn.Module):
@@ -236,7 +244,7 @@ def test_a_model_that_differentiates_under_no_grad_is_refused(layer):
     with torch.no_grad():
         error = refusal(Slope(layer).eval(), torch.ones(3))
     assert isinstance(error, engine.ConfigError)
-    assert "call the model under torch.inference_mode() or torch.no_grad(), and have nothing in it" in str(error)
+    messages.check(str(error))
 
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(4)], ids=["dropout", "batch_norm"])
@@ -252,7 +260,7 @@ def test_tensors_that_are_not_strided_are_refused():
     with torch.no_grad():
         error = refusal(Doubled(), random(3, 3).to_mkldnn())
     assert isinstance(error, engine.ShapeError)
-    assert "an input is torch._mkldnn on cpu: expected dense tensors on the cpu" in str(error)
+    messages.check(str(error))
 
 
 def test_dynamo_leaves_what_meets_a_sparse_tensor_to_torch():
@@ -269,4 +277,4 @@ def test_a_model_on_another_device_is_refused():
     with torch.no_grad():
         error = refusal(nn.Linear(4, 4, device="meta").eval(), torch.zeros(3, 4, device="meta"))
     assert isinstance(error, engine.ShapeError)
-    assert "on meta: expected dense tensors on the cpu" in str(error)
+    messages.check(str(error))

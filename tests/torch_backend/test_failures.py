@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 import engine
+from tests import messages
 
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 
@@ -82,7 +82,7 @@ def test_an_error_of_the_users_operator_keeps_its_text_and_its_cause():
 
     program = engine.compile(Picky().eval(), (-torch.ones(3),), engine.Config(fallback="torch"))
     torch.testing.assert_close(program(-torch.ones(3)), -torch.ones(3))
-    with pytest.raises(engine.ExecutionError, match=r"^tests_of_failures\.picky\.default at .*: too much$") as caught:
+    with messages.raises(engine.ExecutionError) as caught:
         program(torch.ones(3))
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -102,9 +102,8 @@ def test_a_custom_op_whose_result_differs_from_its_fake_is_named_in_the_error():
 
     program = engine.compile(Wider().eval(), (torch.zeros(3),), engine.Config(fallback="torch"))
     assert program(torch.zeros(3)).tolist() == [1, 1, 1]
-    for x, returned in ((torch.ones(3), "float64[3]"), (-torch.ones(3), "float32[2]")):
-        told = f"it returned {returned}; its fake implementation (of a custom op, register_fake) says float32[3]"
-        with pytest.raises(engine.ExecutionError, match=rf"wider\.default at .*: {re.escape(told)}$"):
+    for x in (torch.ones(3), -torch.ones(3)):
+        with messages.raises(engine.ExecutionError):
             program(x)
-    with pytest.raises(engine.ShapeError, match=r"^input 'x': expected float32\[3\] on cpu, got float32\[4\]"):
+    with messages.raises(engine.ShapeError):
         program(torch.ones(4))

@@ -17,6 +17,7 @@ from torch import nn
 
 import engine
 from engine.exporter.partition import segments
+from tests import messages
 
 FALLBACK = engine.Config(fallback="torch")
 
@@ -59,7 +60,7 @@ def program(mixed):
 
 
 def test_what_the_engine_has_not_is_refused_with_a_hint(mixed):
-    with pytest.raises(engine.UnsupportedOp, match=r'Config\(fallback="torch"\) lets torch run calls that the engine'):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(mixed, (drawn(2, 8),))
 
 
@@ -180,11 +181,9 @@ def test_a_profile_has_the_roofs_also_where_torch_runs_everything():
 
 def test_it_is_not_saved_and_says_what_to_do_which_works(mixed, program, tmp_path):
     x, path = drawn(2, 8), tmp_path / "model.pt2"
-    with pytest.raises(engine.ProgramError) as e:
+    with messages.raises(engine.ProgramError):
         program.save(tmp_path / "model.engine")
     assert not list(tmp_path.iterdir())
-    assert str(e.value).startswith(f"{tmp_path / 'model.engine'}: torch runs aten._fft_r2c.default, ")
-    assert "Save the model by torch.export.save(torch.export.export(model, inputs), path)" in str(e.value)
     torch.export.save(torch.export.export(mixed, (x,)), path)
     again = engine.compile(torch.export.load(path), (x,), FALLBACK)
     assert again.report().segments == program.report().segments
@@ -309,14 +308,14 @@ def test_sizes_that_differ_from_call_to_call(mixed):
     for size in (2, 9, 3):
         torch.testing.assert_close(program(drawn(size, 8))[0], mixed(drawn(size, 8))[0])
     assert program.report(batch=4).sizes == ("batch=4 of 2..9",)
-    with pytest.raises(engine.ShapeError, match="batch = 10: compiled for 2 to 9"):
+    with messages.raises(engine.ShapeError):
         program(drawn(10, 8))
 
 
 def test_wrong_arguments_are_refused_as_by_a_program(program):
-    with pytest.raises(engine.ShapeError, match=r"input 'x': expected float32\[2, 8\] on cpu, got float32\[3, 8\]"):
+    with messages.raises(engine.ShapeError):
         program(drawn(3, 8))
-    with pytest.raises(engine.ShapeError, match="wrong arguments"):
+    with messages.raises(engine.ShapeError):
         program()
 
 
@@ -342,7 +341,7 @@ def anywhere(seed):
     return torch.fx.GraphModule(nn.Module(), graph)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_whatever_order_of_calls_is_run_as_eager_does(seed):
     model, x = anywhere(seed), drawn(4)
     program = engine.compile(model, (x,), FALLBACK)
@@ -368,10 +367,7 @@ def test_a_model_with_a_call_for_its_side_effect_is_refused_by_the_name_of_the_c
             torch.ops.aten._linalg_check_errors(info, "cholesky", is_matrix=True)
             return torch.linalg.cross(factor, x)  # torch orders effects where it decomposes a call
 
-    with pytest.raises(
-        engine.UnsupportedOp,
-        match=r"aten\._linalg_check_errors\.default: a call for its side effect.*test_fallback\.py:\d+\)",
-    ) as raised:
+    with messages.raises(engine.UnsupportedOp) as raised:
         engine.compile(Model().eval(), (torch.eye(3),), config=engine.Config(fallback="torch"))
     assert raised.value.__context__ is None  # not the error of compiling without torch
 
@@ -406,14 +402,14 @@ def test_a_call_that_checks_for_errors_runs_whole(call):
 
 
 def test_a_model_that_writes_to_buffers_is_refused():
-    with pytest.raises(engine.UnsupportedOp, match="last: the model writes to it, which is not offered with fallback"):
+    with messages.raises(engine.UnsupportedOp):
         engine.compile(Remembers().eval(), (drawn(3),), FALLBACK)
 
 
 def test_where_it_has_no_meaning_it_is_refused(tmp_path):
-    with pytest.raises(engine.ConfigError, match="fallback: the calls that torch runs are chosen when compiling"):
+    with messages.raises(engine.ConfigError):
         engine.load(tmp_path / "model.engine", config=FALLBACK)
-    with pytest.raises(engine.ConfigError, match="fallback: not supported for a decoder"):
+    with messages.raises(engine.ConfigError):
         engine.compile_decoder(nn.Linear(2, 2), config=FALLBACK)
 
 
@@ -452,7 +448,7 @@ def test_inside_of_torch_compile_sizes_may_vary(mixed):
 @pytest.mark.usefixtures("_anew")
 def test_inside_of_torch_compile_it_can_be_refused(mixed):
     found = torch.compile(mixed, backend="engine", options={"fallback": None})
-    with pytest.raises(engine.UnsupportedOp, match=r"aten\.cummax\.default: no handler"), torch.inference_mode():
+    with messages.raises(engine.UnsupportedOp), torch.inference_mode():
         found(drawn(2, 8))
 
 
@@ -526,8 +522,19 @@ READ = {
 
 
 @pytest.mark.usefixtures("_anew")
-@pytest.mark.parametrize("make", READ.values(), ids=READ)
-@pytest.mark.parametrize("transposed", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize(
+    ("transposed", "make"),
+    [
+        pytest.param(
+            transposed,
+            make,
+            marks=() if transposed and name in ("result of the engine", "view of one", "weight") else pytest.mark.long,
+            id=f"{'columns' if transposed else 'rows'}-{name}",
+        )
+        for transposed in (False, True)
+        for name, make in READ.items()
+    ],
+)
 def test_torch_gets_the_strides_that_it_would_have_made(make, transposed):
     model, x = Reads(make).eval(), drawn(6, 4).t() if transposed else drawn(4, 6)
     expected = model(x)

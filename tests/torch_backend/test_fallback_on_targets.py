@@ -22,6 +22,7 @@ from engine.targets.host import HOST
 from engine.torch_backend import segments
 from engine.torch_backend.functional import make_functional
 from engine.torch_backend.placement import move, move_calls
+from tests import messages
 from tests.targets.fake import FAKE, FakeDevice, FakeValue
 
 if "fake" not in targets.TARGETS:
@@ -171,9 +172,7 @@ def test_what_only_passes_make_is_an_error_that_says_so(monkeypatch):
             centred = x - x.mean(-1, keepdim=True)
             return centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
 
-    with pytest.raises(
-        UnsupportedByTarget, match=r"(?s)layer_norm at .*: the test says so\nfallback: torch runs calls of"
-    ):
+    with messages.raises(UnsupportedByTarget):
         engine.compile(Norm().eval(), (torch.randn(2, 8),), ON_FAKE)
 
 
@@ -183,7 +182,7 @@ def test_a_target_that_this_machine_lacks_is_named_although_torch_runs_everythin
             return torch.lgamma(x)
 
     monkeypatch.setattr(FAKE, "unavailable", lambda: "no driver")
-    with pytest.raises(engine.ConfigError, match="target fake: no driver"):
+    with messages.raises(engine.ConfigError):
         engine.compile(Lgamma().eval(), (x,), ON_FAKE)
     with torch.no_grad(), pytest.raises(Exception, match="target fake: no driver"):
         torch.compile(Lgamma().eval(), backend="engine", options={"target": "fake"})(x)
@@ -265,14 +264,12 @@ def test_a_graph_of_dynamo_may_have_inputs_on_the_device_of_the_target() -> None
         return graph.forward
 
     with torch.no_grad():
-        with pytest.raises(ShapeError, match=r"on meta: expected dense tensors on the cpu$"):
+        with messages.raises(ShapeError):
             make_functional(module, inputs, finish, HOST)
         make_functional(module, inputs, finish, Meta())
         assert len(finished) == 1
         sparse = [torch.eye(2).to_sparse()]
-        with pytest.raises(
-            ShapeError, match=r"an input is torch\.sparse_coo on cpu: expected dense .* on the cpu or meta$"
-        ):
+        with messages.raises(ShapeError):
             make_functional(module, sparse, finish, Meta())
 
 

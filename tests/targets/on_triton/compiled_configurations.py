@@ -1,10 +1,12 @@
 """Every configuration that a measurement may choose, compiled for sm_90; `make test-triton` runs it.
 
 Each fits into shared memory and spills no register, as those that the kernels' rules choose (`compiled.py`).
+In the short form, of each case the first, the last and the largest.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -59,15 +61,17 @@ CASES: tuple[tuple[Case, str, bool], ...] = (
 
 
 class _Forced(Finder):
-    """Answers with candidate `number`, the rule's for None, and notes how many there are."""
+    """Answers with candidate `number`, the rule's for None, and notes which there are."""
+
+    candidates: tuple[Any, ...]
 
     def __init__(self, number: int | None = None) -> None:
-        self._number, self.count = number, 0
+        self._number, self.candidates = number, ()
 
     def find(self, question: Question, candidates: Any, rule: Any) -> Any:
         """As `Finder.find`."""
         del question
-        self.count = len(candidates)
+        self.candidates = tuple(candidates)
         return rule if self._number is None else candidates[self._number]
 
 
@@ -76,12 +80,16 @@ def _device(case: Case, finder: Finder, *, tf32: bool) -> registry.Device:
 
 
 def _checks() -> Iterator[Any]:
+    """Short are the first, the last and the largest candidate of a case: of blocks, warps and stages together."""
     for case, dtype, tf32 in CASES:
         finder, made = _Forced(), steps.outline(case, dtype)
         registry.plan_step(registry.request_of(made.step, made.attributes, _device(case, finder, tf32=tf32)))
-        for number in range(finder.count):
+        sizes = [math.prod(candidate) for candidate in finder.candidates]
+        short = {0, len(sizes) - 1, sizes.index(max(sizes))}
+        for number in range(len(sizes)):
             name = f"{case}-{dtype}{'-tf32' * tf32}-{number}"
-            yield pytest.param(case, dtype, tf32, number, id=name)
+            marks = () if number in short else pytest.mark.long
+            yield pytest.param(case, dtype, tf32, number, id=name, marks=marks)
 
 
 @pytest.fixture(scope="module", autouse=True)

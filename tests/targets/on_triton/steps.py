@@ -321,10 +321,10 @@ def find_unseen(ragged: Iterable[Launch], real: Iterable[Launch]) -> set[str]:
     """What `ragged` launches and `real` does not: kernel functions, as ``module.name``, and with them the values of
     their constants, other than sizes, and pointers that are absent or there.
     """
-    return set().union(*map(_describe_code, ragged)).difference(*map(_describe_code, real))
+    return set().union(*map(describe_code, ragged)).difference(*map(describe_code, real))
 
 
-def _describe_code(launch: Launch) -> set[str]:
+def describe_code(launch: Launch) -> set[str]:
     """What decides which lines of a kernel are compiled."""
     function = f"{launch.function.fn.__module__}.{launch.function.fn.__name__}"
     found = {function}

@@ -46,9 +46,21 @@ def test_split_does_not_read_blocks_of_keys_that_take_no_part(monkeypatch, kind)
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice")  # of the interpreter, which takes maxima by np.nanmax
-@pytest.mark.parametrize("odd", [np.nan, np.inf])
 @pytest.mark.parametrize(
-    ("variant", "keys", "narrow"), [("tiles", 90, ""), ("split", 500, ""), ("split", 500, "bfloat16")]
+    ("variant", "keys", "narrow", "odd"),
+    [
+        ("tiles", 90, "", np.nan),
+        ("split", 500, "bfloat16", np.inf),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in (
+                ("tiles", 90, "", np.inf),
+                ("split", 500, "", np.nan),
+                ("split", 500, "", np.inf),
+                ("split", 500, "bfloat16", np.nan),
+            )
+        ),
+    ],
 )
 def test_an_odd_query_makes_its_own_row_nan(monkeypatch, variant, keys, narrow, odd):
     rows = 20 if variant == "tiles" else 3

@@ -22,6 +22,7 @@ from engine.targets.triton.clock import time_steps
 from engine.targets.triton.device import TritonDevice
 from engine.targets.triton.graph import Start
 from engine.targets.triton.torch_internals import CYCLES_PER_SECOND
+from tests import messages
 
 ON_TRITON = Config(target="triton")
 
@@ -81,7 +82,7 @@ def test_a_profile_changes_neither_the_state_nor_later_calls(program: Program, i
 
 
 def test_a_profile_reports_an_index_out_of_range(program: Program, ids: torch.Tensor) -> None:
-    with pytest.raises(engine.ExecutionError, match="an index is out of range"):
+    with messages.raises(engine.ExecutionError):
         program.profile(torch.tensor([1, 7, 0]), runs=1, roofs=False, state=program.new_state())
     assert program(ids, state=program.new_state()).isfinite().all()
 

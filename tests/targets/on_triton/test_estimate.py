@@ -19,6 +19,7 @@ from suites.models.qwen3 import TINY
 
 TOKENS, CACHE = 8, 16
 SIZES = {"fp32": 4, "bf16": 2, "int8_weight": 1}
+PRECISIONS = ["bf16", *(pytest.param(one, marks=pytest.mark.long) for one in ("fp32", "int8_weight"))]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def _count_weights(precision: str) -> int:
     return SIZES[precision] * sum(rows * columns for rows, columns in shapes) + scales + norms
 
 
-@pytest.mark.parametrize("precision", SIZES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_weights_of_a_layer_are_those_of_the_configuration(plan: Callable[..., Any], precision: str) -> None:
     works = plan(1, CACHE - 1, precision)
     layer = [work for work in works if work.is_in_middle]
@@ -60,7 +61,11 @@ def test_the_weights_of_a_layer_are_those_of_the_configuration(plan: Callable[..
 
 @pytest.mark.parametrize(
     ("precision", "arithmetic", "of_attention", "size"),
-    [("bf16", "narrow", "narrow", 2), ("int8_weight", "two_tf32", "float32", 4), ("fp32", "three_tf32", "float32", 4)],
+    [
+        ("bf16", "narrow", "narrow", 2),
+        pytest.param("int8_weight", "two_tf32", "float32", 4, marks=pytest.mark.long),
+        pytest.param("fp32", "three_tf32", "float32", 4, marks=pytest.mark.long),
+    ],
 )
 def test_products_of_a_prompt_run_on_tensor_cores(
     plan: Callable[..., Any], precision: str, arithmetic: str, of_attention: str, size: int
@@ -92,6 +97,7 @@ def test_a_number_above_0_is_not_written_as_0(script: dict[str, Any], plan: Call
     assert not re.search(r"\b0(\.0+)? (MB|GFLOP|us)\b", table), "of a layer, of the model, or of a token"
 
 
+@pytest.mark.long
 def test_the_page_says_that_it_is_an_estimate(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: dict[str, Any]
 ) -> None:

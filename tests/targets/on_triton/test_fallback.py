@@ -17,6 +17,7 @@ from engine.errors import UnsupportedByTarget
 from engine.targets import settle
 from engine.torch_backend.fallback import FallbackProgram
 from suites import models
+from tests import messages
 
 FALLBACK = Config(target="triton", fallback="torch")
 
@@ -72,7 +73,7 @@ def test_calls_without_a_kernel_are_run_by_torch_and_listed(net: Net) -> None:
 
 
 def test_without_the_fallback_the_call_is_refused_by_name(net: Net) -> None:
-    with pytest.raises(engine.ProgramError, match=r"conv at .*: there is no Triton kernel for it$"):
+    with messages.raises(engine.ProgramError):
         engine.compile(net, (_drawn(),), Config(target="triton"))
 
 
@@ -98,14 +99,13 @@ def test_weights_beside_torchs_part_have_the_precision(net: Net) -> None:
 
 
 def test_what_a_precision_makes_of_calls_is_refused_although_torch_could_run_the_calls(net: Net) -> None:
-    with pytest.raises(
-        UnsupportedByTarget,
-        match=r"(?s)linear at .*: no Triton kernel reads int4.*\nfallback: torch runs calls of the model",
-    ):
+    with messages.raises(UnsupportedByTarget):
         engine.compile(net, (_drawn(),), Config(target="triton", fallback="torch", precision="int4_weight"))
 
 
-@pytest.mark.parametrize("name", ["bert-tiny", "gpt2-tiny", "qwen3-tiny"])
+@pytest.mark.parametrize(
+    "name", ["bert-tiny", *(pytest.param(name, marks=pytest.mark.long) for name in ("gpt2-tiny", "qwen3-tiny"))]
+)
 def test_no_call_of_a_model_that_the_target_can_run_goes_to_torch(name: str) -> None:
     model, inputs = models.get(name).build()
     program = FallbackProgram(exporter.export_with_torch(model, inputs), settle(FALLBACK))
@@ -124,7 +124,7 @@ class Refused(nn.Module):
 
 def test_calls_whose_types_or_attributes_no_kernel_takes_are_run_by_torch() -> None:
     model, x = Refused().eval(), _drawn()[0]
-    with pytest.raises(engine.ProgramError, match=r"no kernel runs (index_put|scatter|matmul|linear)\("):
+    with messages.raises(engine.ProgramError):
         engine.compile(model, (x,), Config(target="triton"))
     program = engine.compile(model, (x,), FALLBACK)
     for got, expected in zip(program(x), model(x), strict=True):
@@ -149,5 +149,5 @@ def test_torch_compile_falls_back_by_default(net: Net) -> None:
 
 def test_torch_compile_refuses_the_call_if_it_is_told_to(net: Net) -> None:
     found = torch.compile(net, backend="engine", options={"target": "triton", "fallback": None})
-    with torch.no_grad(), pytest.raises(engine.ProgramError, match="there is no Triton kernel for it"):
+    with torch.no_grad(), messages.raises(engine.ProgramError):
         found(_drawn())

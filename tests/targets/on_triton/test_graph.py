@@ -11,6 +11,7 @@ import torch
 from engine.errors import ExecutionError
 from engine.targets.triton import graph as graph_module
 from engine.targets.triton.graph import Start, capture
+from tests import messages
 
 
 class _Compiled:
@@ -84,6 +85,6 @@ def test_kernels_are_loaded_before_they_are_captured_and_a_call_is_one_launch(ev
 
 def test_a_kernel_that_cannot_be_compiled_is_named(events: list[str]) -> None:
     start = Start(_Kernel(events, "a", fails=True), (1,), {}, {}, "linear at model.py:3")
-    with pytest.raises(ExecutionError, match=r"linear at model\.py:3: its kernel cannot be compiled: no such"):
+    with messages.raises(ExecutionError):
         capture([start], "cuda:0")
     assert "begin" not in " ".join(events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,21 @@ from engine.targets.triton.device import TritonDevice
 from suites.models import get, gpt2, qwen3
 from suites.models.nets.cached import CachedLM
 from suites.models.nets.causal import CausalLM
+from tests import messages
 
-# Each network once, and each precision on two of them.
+# Each network once, and each precision on two of them; in the short form four networks, and each precision once.
 CHECKS = [
-    *((name, None) for name in ("gpt2-tiny", "qwen3-tiny", "bert-tiny", "minilm-tiny", "stories15m-tiny", "mlp")),
-    *((name, "int8_weight") for name in ("gpt2-tiny", "qwen3-tiny")),
-    *((name, "bf16") for name in ("bert-tiny", "qwen3-tiny")),
+    *((name, None) for name in ("gpt2-tiny", "mlp")),
+    ("qwen3-tiny", "int8_weight"),
+    ("bert-tiny", "bf16"),
+    *(
+        pytest.param(name, precision, marks=pytest.mark.long)
+        for name, precision in (
+            *((name, None) for name in ("qwen3-tiny", "bert-tiny", "minilm-tiny", "stories15m-tiny")),
+            ("gpt2-tiny", "int8_weight"),
+            ("qwen3-tiny", "bf16"),
+        )
+    ),
 ]
 TOLERANCE = {None: 1e-5, "int8_weight": 1e-5, "bf16": 2e-2}
 """float32 sums in another order; products in bfloat16 round activations that differ in the last bit of float32."""
@@ -61,7 +71,7 @@ def test_a_model_equals_the_cpu_target(name: str, precision: str | None) -> None
         assert _distance(got, wanted) < TOLERANCE[precision]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.bfloat16, marks=pytest.mark.long), torch.float16])
 def test_a_model_of_16_bits_keeps_its_type(dtype: torch.dtype) -> None:
     model, inputs = _make("qwen3-tiny")
     with torch.no_grad():
@@ -74,8 +84,15 @@ def test_a_model_of_16_bits_keeps_its_type(dtype: torch.dtype) -> None:
     assert _distance(program(*inputs), wanted) < {torch.bfloat16: 5e-2, torch.float16: 5e-3}[dtype]
 
 
-@pytest.mark.parametrize(("name", "of_layer", "others"), [("gpt2-tiny", 7, 4), ("qwen3-tiny", 11, 3)])
-@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("name", "of_layer", "others", "kind"),
+    [
+        ("gpt2-tiny", 7, 4, torch.float32),
+        ("qwen3-tiny", 11, 3, torch.bfloat16),
+        pytest.param("gpt2-tiny", 7, 4, torch.bfloat16, marks=pytest.mark.long),
+        pytest.param("qwen3-tiny", 11, 3, torch.float32, marks=pytest.mark.long),
+    ],
+)
 def test_a_layer_has_the_known_number_of_launches(name: str, of_layer: int, others: int, kind: torch.dtype) -> None:
     # A layer of GPT-2 has two norms, four linear layers and attention. A layer of Qwen3 has two norms of the stream and
     # two of the heads. It has one linear layer for queries, keys and values, one for the output of attention, a gated
@@ -89,7 +106,9 @@ def test_a_layer_has_the_known_number_of_launches(name: str, of_layer: int, othe
 
 
 def test_a_program_with_dynamic_sizes_and_from_a_file(tmp_path: Path) -> None:
-    model, (ids,) = _make("gpt2-tiny", sequence=9)
+    torch.manual_seed(0)
+    model = CausalLM("gpt2", gpt2.TINY | {"n_layer": 1}, "sdpa").eval()
+    ids = torch.randint(0, gpt2.TINY["vocab_size"], (1, 9))
     sequence = torch.export.Dim("sequence", min=2, max=32)
     program = engine.compile(model, (ids,), Config(target="triton"), dynamic_shapes={"ids": {1: sequence}})
     program.save(tmp_path / "model.engine")
@@ -97,13 +116,17 @@ def test_a_program_with_dynamic_sizes_and_from_a_file(tmp_path: Path) -> None:
     here = engine.load(tmp_path / "model.engine")
     for length in (9, 4):
         shorter = ids[:, :length].contiguous()
-        assert _distance(program(shorter), here(shorter)) < 1e-5
-        assert torch.equal(program(shorter), loaded(shorter))
+        result = program(shorter)
+        assert _distance(result, here(shorter)) < 1e-5
+        assert torch.equal(result, loaded(shorter))
 
 
 @pytest.mark.parametrize(
     ("family", "settings", "new_tokens"),
-    [("qwen3", qwen3.TINY | {"num_hidden_layers": 1}, 3), ("gpt2", gpt2.TINY | {"n_layer": 1}, 2)],
+    [
+        pytest.param("qwen3", qwen3.TINY | {"num_hidden_layers": 1}, 3, marks=pytest.mark.long),
+        ("gpt2", gpt2.TINY | {"n_layer": 1}, 2),
+    ],
     ids=["qwen3", "gpt2"],
 )
 def test_a_decoder_generates_the_tokens_of_the_cpu_target(
@@ -141,40 +164,44 @@ def test_an_error_of_cuda_names_the_program(monkeypatch: pytest.MonkeyPatch) -> 
 
     with monkeypatch.context() as patch:
         patch.setattr(TritonDevice, "wait", fail)
-        with pytest.raises(engine.ExecutionError, match=r"MLP: CUDA reports an error: an illegal memory access"):
+        with messages.raises(engine.ExecutionError):
             program(*inputs)
     assert program(*inputs).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("versions", "message"),
-    [
-        ({}, "the package torch is not installed"),
-        ({"torch": "2.13.0"}, "the package triton is not installed"),
-        (
-            {"torch": "2.13.0", "triton": "3.9.1"},
-            r"triton 3\.9\.1 is installed; the kernels are written for 3\.6 and 3\.7",
-        ),
-        ({"torch": "2.13.0", "triton": "3.7.1"}, r"there is no CUDA device; torch .* is built without CUDA"),
-    ],
-)
-def test_what_is_missing_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], message: str
-) -> None:
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, str]], None]]:
+    """Makes packages of these versions the only ones, and kernels those of a GPU."""
+    versions: dict[str, str] = {}
+
     def version(package: str) -> str:
         if package not in versions:
             raise importlib.metadata.PackageNotFoundError(package)
         return versions[package]
 
-    model, inputs = _make("mlp")
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    monkeypatch.setattr(target, "is_interpreted", lambda: False)
-    target.find_missing_package.cache_clear()
-    try:
-        with pytest.raises(engine.ConfigError, match=message):
-            engine.compile(model, inputs, Config(target="triton"))
-    finally:
+    def make(found: dict[str, str]) -> None:
+        versions.update(found)
+        monkeypatch.setattr(importlib.metadata, "version", version)
+        monkeypatch.setattr(target, "is_interpreted", lambda: False)
         target.find_missing_package.cache_clear()
+
+    yield make
+    target.find_missing_package.cache_clear()
+
+
+@pytest.mark.parametrize("versions", [{}, {"torch": "2.13.0"}, {"torch": "2.13.0", "triton": "3.9.1"}])
+def test_what_is_missing_is_one_sentence(install: Callable[[dict[str, str]], None], versions: dict[str, str]) -> None:
+    model, inputs = _make("mlp")
+    install(versions)
+    with messages.raises(engine.ConfigError):
+        engine.compile(model, inputs, Config(target="triton"))
+
+
+def test_a_machine_without_a_cuda_device_is_refused(install: Callable[[dict[str, str]], None]) -> None:
+    model, inputs = _make("mlp")
+    install({"torch": "2.13.0", "triton": "3.7.1"})
+    with pytest.raises(engine.ConfigError, match=r"there is no CUDA device; torch .* is built without CUDA"):
+        engine.compile(model, inputs, Config(target="triton"))
 
 
 def test_an_older_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +218,7 @@ def test_an_op_without_a_kernel_is_refused_by_name_and_run_by_torch_if_asked() -
             return torch.nn.functional.max_pool1d(x, 2)
 
     x = torch.randn(1, 2, 8)
-    with pytest.raises(engine.ProgramError, match=r"max_pool at .*there is no Triton kernel for it"):
+    with messages.raises(engine.ProgramError):
         engine.compile(Model().eval(), (x,), Config(target="triton"))
     program = engine.compile(Model().eval(), (x,), Config(target="triton", fallback="torch"))
     assert torch.equal(program(x), Model()(x))

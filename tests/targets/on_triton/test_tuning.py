@@ -19,21 +19,25 @@ from engine.targets.triton import configurations, registry, tuning
 from engine.targets.triton.configurations import Measured, Question, describe_sizes, file_of, read_table, write_rows
 from engine.targets.triton.device import TritonDevice
 from engine.targets.tuned import Tuned, TuningOptions
+from tests import messages
 
 ON_TRITON = engine.Config(target="triton")
 
 
 class Clock:
-    """Says that a run takes what `seconds` says of the arguments of its first launch."""
+    """Says that a run takes what `seconds` says of the arguments of its first launch; runs each launch once."""
 
     def __init__(self, seconds: Callable[[dict[str, Any]], float]) -> None:
         self._seconds = seconds
-        self.count = 0
+        self._seen: set[str] = set()
 
     def measure(self, run: Any) -> float:
-        run()
-        self.count += 1
-        return self._seconds(run.args[0][0].arguments)
+        arguments = run.args[0][0].arguments
+        described = str({name: value for name, value in arguments.items() if isinstance(value, int | str)})
+        if described not in self._seen:
+            run()
+        self._seen.add(described)
+        return self._seconds(arguments)
 
 
 class Layer(nn.Module):
@@ -134,22 +138,23 @@ def test_the_users_table_is_asked_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("{", "Expecting property name"),
-        ("[]", "list indices"),
-        ('{"schema": 9, "rows": []}', "schema 9, expected 1"),
-        ('{"rows": []}', "it has no 'schema'"),
-        ('{"schema": 1, "rows": [{"kernel": "k"}]}', "a row must have the fields kernel, source"),
-    ],
+    "text", ['{"schema": 9, "rows": []}', '{"rows": []}', '{"schema": 1, "rows": [{"kernel": "k"}]}']
 )
-def test_a_damaged_table_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_damaged_table_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / file_of("G")).write_text(text)
+    with messages.raises(engine.ConfigError):
+        Measured("G", [tmp_path])
+    with messages.raises(engine.ConfigError):
+        write_rows(tmp_path, "G", [], {})
+
+
+@pytest.mark.parametrize(("text", "told"), [("{", "Expecting property name"), ("[]", "list indices")])
+def test_a_table_that_python_cannot_read_is_named(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / file_of("G")
     path.write_text(text)
-    with pytest.raises(engine.ConfigError, match="enginebench tune makes it anew") as caught:
+    with pytest.raises(engine.ConfigError, match=told) as caught:
         Measured("G", [tmp_path])
     assert str(path) in str(caught.value)
-    assert told in str(caught.value)
     with pytest.raises(engine.ConfigError, match=file_of("G")):
         write_rows(tmp_path, "G", [], {})
 
@@ -176,13 +181,13 @@ def test_a_measurement_holds_for_one_version_of_triton(monkeypatch: pytest.Monke
 
 def test_only_a_gpu_is_worth_measuring() -> None:
     program = engine.compile(Layer().eval(), (torch.randn(6, 40),), ON_TRITON)
-    with pytest.raises(engine.ConfigError, match="its times say nothing of a GPU"):
+    with messages.raises(engine.ConfigError):
         program.tune(torch.randn(6, 40))
     on_cpu = engine.compile(Layer().eval(), (torch.randn(6, 40),))
-    with pytest.raises(engine.ConfigError, match="kernels of target cpu have no configurations"):
+    with messages.raises(engine.ConfigError):
         on_cpu.tune(torch.randn(6, 40))
     for wrong in ({"rounds": 0}, {"rounds": True}, {"folder": 3}):
-        with pytest.raises(engine.ConfigError, match="tune: "):
+        with messages.raises(engine.ConfigError):
             program.tune(torch.randn(6, 40), **wrong)
     assert requests.tuning_options(3, "here") == TuningOptions(3, Path("here"))
 
