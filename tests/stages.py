@@ -69,14 +69,14 @@ _ON_TRITON = ("compiled", "compiled_configurations", "cases.*")
 STAGES = (
     Stage(
         "sanitize",
-        "make sanitize CC=gcc JOBS=1 SHARE=6",
+        "make sanitize CC=gcc JOBS=1 SHARE=12",
         "make sanitize CC=gcc JOBS=1",
         files=_KERNELS,
         tools=("gcc",),
     ),
     Stage(
         "arm64",
-        "make kernels-arm64 JOBS=1 SHARE=6",
+        "make kernels-arm64 JOBS=1 SHARE=12",
         "make kernels-arm64 JOBS=1",
         files=_KERNELS,
         tools=("aarch64-linux-gnu-gcc", "qemu-aarch64"),
@@ -105,7 +105,7 @@ STAGES = (
     ),
     Stage(
         "kernels",
-        ".venv/bin/python -m pytest -m '' tests/kernels/test_kernels.py",
+        ".venv/bin/python -m pytest -m long tests/kernels/test_kernels.py",
         modules=("tests.kernels.test_kernels",),
         files=(*_KERNELS, "docs/add-a-kernel.md", "tests/conftest.py", "pyproject.toml"),
         tools=("gcc",),

@@ -87,6 +87,7 @@ def run(monkeypatch, tmp_path, capsys):
     """Runs the command with one stage of a command of its own; returns what it prints, and whether the stage ran."""
     mark = tmp_path / "ran"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CI_ALL", raising=False)
     monkeypatch.setattr(stages, "describe_surroundings", lambda stage: [stage.command])
 
     def go(*options, command=f"touch {mark}", code=0):

@@ -402,6 +402,7 @@ class Branching(Adding):
         return found if count == 1 or self.condition(count) else -found
 
 
+@pytest.mark.long
 def test_a_condition_that_holds_for_all_lengths_is_no_obstacle():
     """torch cannot show it: torch 2.11 makes such conditions itself, where a model merges axes before a dynamic one."""
     always = Branching(lambda count: torch.sym_min(count, 2 * count - 1) == count).eval()

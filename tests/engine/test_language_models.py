@@ -194,6 +194,7 @@ def test_a_model_of_transformers_without_its_cache_is_compiled_as_it_comes(llama
         torch.testing.assert_close(result.logits, logits, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_mixture_of_experts_of_transformers_is_refused_with_the_setting_that_compiles():
     from transformers import MixtralConfig, MixtralForCausalLM
 

@@ -226,6 +226,7 @@ PEAK_OF_A_TRACE = """
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from Linux's /proc")
+@pytest.mark.long
 def test_a_trace_on_the_cpu_releases_a_value_after_its_last_use(tmp_path):
     engine.compile(Chain().eval(), (torch.ones(1 << 21),), engine.Config(pipeline=())).save(tmp_path / "p.engine")
     code = "import sys\nfrom pathlib import Path\n" + textwrap.dedent(PEAK_OF_A_TRACE)

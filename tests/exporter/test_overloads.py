@@ -71,7 +71,13 @@ def _run_batch(names):
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning")  # of eager's own copy
-@pytest.mark.parametrize("case", ORDERED, ids=lambda c: NAMES[id(c)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=NAMES[id(case)], marks=() if overload(case.name) in HANDLERS else pytest.mark.long)
+        for case in ORDERED
+    ],
+)
 def test_the_graph_computes_what_torch_computes(case):
     found, expected = (_run_batch(BATCHES[case.name]) or _run_cases([case.name]))[id(case)]
     torch.testing.assert_close(found, expected, equal_nan=True)

@@ -134,6 +134,7 @@ def test_an_unknown_suite_is_refused_where_no_test_needs_one(root, tmp_path):
     assert "--enginebench-suite: unknown suite 'mpl'; did you mean 'mlp'" in ended.stderr
 
 
+@pytest.mark.long
 def test_a_path_that_pytest_would_take_for_its_root_is_explained(root, tiny_suite):
     ended = run_pytest(root, "--benchmark-only", "--collect-only", "--enginebench-suite", str(tiny_suite))
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
@@ -330,6 +331,7 @@ def test_mistakes_are_lines_with_the_nearest_name(tmp_path):
         assert any(f"::test_{number}: " in line and message in line for line in lines), (number, lines)
 
 
+@pytest.mark.long
 def test_an_unknown_backend_of_the_command_line_is_named(tmp_path):
     test = "import pytest\n\n@pytest.mark.enginebench(model='mlp')\ndef test_one(enginebench_case): pass\n"
     (tmp_path / "test_one.py").write_text(test)
@@ -338,6 +340,7 @@ def test_an_unknown_backend_of_the_command_line_is_named(tmp_path):
     assert "unknown backend 'eagre'; did you mean 'eager'" in ended.stderr
 
 
+@pytest.mark.long
 def test_without_pytest_benchmark_only_a_test_that_needs_it_is_refused(tmp_path):
     (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
     assert run_pytest(tmp_path, "-p", "suites.pytest_plugin", "-p", "no:benchmark").returncode == 0

@@ -165,7 +165,7 @@ options = { widths = "16-16" }
             1,
             marks=pytest.mark.long,
         ),
-        (["profile", "mlp", "--set", "widths=16-16", "--record"], 1),
+        pytest.param(["profile", "mlp", "--set", "widths=16-16", "--record"], 1, marks=pytest.mark.long),
         pytest.param(["accuracy", "mlp", "--set", "widths=16-16", "--precision", "fp32"], 0, marks=pytest.mark.long),
         (["data", "list"], 0),
         pytest.param(["--help"], 0, marks=pytest.mark.long),
@@ -310,7 +310,7 @@ ONLY_ASCII = [
     ("form", "settings"),
     shorten(
         itertools.product(("--details", "--csv", "--json", "--markdown", "--plot"), ONLY_ASCII),
-        ("--details", ONLY_ASCII[0]), ("--json", ONLY_ASCII[0]), ("--markdown", ONLY_ASCII[1]),
+        ("--details", ONLY_ASCII[0]), ("--markdown", ONLY_ASCII[1]),
     ),
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )  # fmt: skip

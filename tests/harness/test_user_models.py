@@ -537,6 +537,7 @@ def test_runtimes_read_an_onnx_file_themselves(folder, tmp_path, name):
 
 
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, when inductor is imported
+@pytest.mark.long
 def test_a_buffer_that_forward_replaces_is_refused_where_it_would_be_folded(folder, tmp_path):
     job = Job(Case("mine.py:replacing", {}), BackendRef("torch_compile"), tmp_path)
     job.load()

@@ -536,6 +536,7 @@ def test_the_script_finds_a_copy_equal(root, tmp_path):
     assert row.split()[1:] == ["same"] * 5
 
 
+@pytest.mark.long
 def test_the_script_names_what_differs_and_ends_with_1(root, tmp_path):
     changed = "\n_run = Program.__call__\nProgram.__call__ = lambda self, *x: _run(self, *x) * (1 + 2**-20)\n"
     old = make_checkout(tmp_path / "old", {"__init__.py": changed, "passes/__init__.py": OTHER_PASSES})

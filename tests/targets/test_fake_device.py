@@ -80,6 +80,7 @@ def test_states_stay_on_the_device_and_calls_with_another_one_change_only_that()
     assert not states["fake"][0]["total"].any()
 
 
+@pytest.mark.long
 def test_a_decoder_generates_the_same_text():
     texts = [
         engine.compile_decoder(golden.set_weights(golden.Tied()), golden.MAX_LENGTH, config=on(target)).generate(
