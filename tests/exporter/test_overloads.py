@@ -66,7 +66,7 @@ def _run_batch(names):
     """The same, with one run of torch.export for all; None if one of them fails, and then each test runs its own."""
     try:
         return _run_cases(names)
-    except Exception:  # noqa: BLE001  # whatever it is, it is seen again
+    except Exception:  # noqa: BLE001  # the failing case raises it again in an export of its own
         return None
 
 
