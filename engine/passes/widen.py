@@ -3,8 +3,9 @@
 This changes what a graph computes: it drops the roundings of values between nodes. So it is no pass of the pipeline. It
 runs before the common passes. Inputs and outputs keep their types; states become float32.
 
-A rounding that the model asks for itself is kept: a cast to a narrow type whose result is only cast again, or is read
-directly by an op that gives truth values or integers, such as a comparison.
+A rounding that the model asks for itself is kept: a cast to a narrow type that no input, state or weight of the model
+has, or whose result is only cast again or read directly by an op that gives truth values or integers, such as a
+comparison.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ def _present(node: Node) -> list[Value]:
     return [value for value in node.inputs if value is not None]
 
 
+def _list_own_types(graph: Graph) -> set[str]:
+    """The narrow types that a model computes in: of its inputs, states and weights."""
+    weights = (value for node in graph.nodes for value in _present(node) if value.form is not None and value.shape)
+    return {value.dtype for value in (*graph.inputs, *weights)}.intersection(NARROW)
+
+
 def _decides(node: Node) -> bool:
     """True if a result is a truth value or an integer, which a rounding of the operands can change completely."""
     return any(dtypes.dtype(value.dtype).kind != "float" for value in node.outputs)
@@ -55,6 +62,7 @@ class _Widening:
         self.wide: dict[Value, Value] = {}
         self.narrow_states: dict[Value, str] = {}  # the type that a widened state had
         self.users = graph.users()
+        self.own_types = _list_own_types(graph)
 
     def run(self) -> int:
         """Emit every node again, in order."""
@@ -126,9 +134,12 @@ class _Widening:
         }
 
     def _is_rounding(self, cast: Node) -> bool:
-        """True for a cast of wider floats to a narrow type whose result is only cast again, or decides."""
+        """True for a cast of wider floats to a narrow type that the model does not compute in otherwise, or whose
+        result is only cast again, or decides.
+        """
         (x,) = _present(cast)
         users = self.users.get(cast.output, [])
         is_narrowing = x.dtype in ("float32", "float64") and cast.output.dtype in NARROW
         is_only_cast = bool(users) and all(user.op.name == "cast" for user in users)
-        return is_narrowing and (is_only_cast or any(map(_decides, users)))
+        is_foreign = cast.output.dtype not in self.own_types
+        return is_narrowing and (is_foreign or is_only_cast or any(map(_decides, users)))

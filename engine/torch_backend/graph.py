@@ -5,6 +5,7 @@ Knows neither how the graph was captured nor how a program is made of its parts.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import threading
 import weakref
@@ -31,6 +32,7 @@ from engine.torch_backend.views import extract_views, make_views
 
 _LOG = logging.getLogger("engine")
 _UNKNOWN = -1  # no tensor has this version
+_SMALL = 16384  # bytes; each call compares the contents of a buffer of at most this size, in a microsecond or less
 
 
 class WatchedWeight(NamedTuple):
@@ -40,6 +42,7 @@ class WatchedWeight(NamedTuple):
     tensor: Callable[[], Any]  # a weak reference: the model decides how long it lives
     version: int
     address: int
+    contents: bytes | None  # of a small buffer: some kernels write without a new version, as batch norms in training do
 
 
 class Place(NamedTuple):
@@ -98,6 +101,7 @@ class CompiledGraph:
         self._ranges, self._places = _symbols(values)
         self._numbers = [symbol for symbol, place in self._places.items() if place.axis is None]
         self._watched: list[WatchedWeight] | None = None
+        self._contents: list[tuple[int, bytes]] = []  # by address, of the small buffers among them
         self._inputs: list[int] = []
         # One thread at a time makes a program: each has packed weights of its own, and none may outlive `clear`.
         self._programs: LatestUsed[tuple[int, ...], SizedProgram] = LatestUsed(config.plans, serial=True)
@@ -108,7 +112,7 @@ class CompiledGraph:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """One call, in AOT autograd's boxed convention: `args` is emptied."""
-        if self._watched is None or not self._are_unchanged(self._watched, args):
+        if self._watched is None or not self._are_unchanged(self._watched, self._contents, args):
             self._begin(args)
         inputs = [args[position] for position in self._inputs]
         chosen = self._usual(args)
@@ -132,24 +136,30 @@ class CompiledGraph:
     # --- weights ---------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _are_unchanged(watched: Sequence[WatchedWeight], args: Sequence[Any]) -> bool:
-        for position, tensor, known, address in watched:
+    def _are_unchanged(
+        watched: Sequence[WatchedWeight], contents: Sequence[tuple[int, bytes]], args: Sequence[Any]
+    ) -> bool:
+        for position, tensor, known, address, _contents in watched:
             now = args[position]
             if now is not tensor() or now._version != known or now.data_ptr() != address:  # noqa: SLF001  # a call for each weight would be slower
                 return False
-        return True
+        return all(ctypes.string_at(address, len(known)) == known for address, known in contents)
 
     def _begin(self, args: Sequence[Any]) -> None:
         """No program is left; weights are those of this call. A buffer that was written to is a weight no longer."""
         with self._lock:
-            for position, _tensor, known, _address in self._watched or ():
+            for position, _tensor, known, _address, contents in self._watched or ():
                 now = args[position]
-                if not isinstance(now, torch.nn.Parameter) and version(now) != known:
+                if not isinstance(now, torch.nn.Parameter) and (version(now), _read_contents(now)) != (known, contents):
                     self._static.remove(position)
             # An inference tensor does not tell when it is written to, so each call brings it.
             weights = {p: args[p] for p in self._static if not args[p].is_inference()}
             self._warn_of_inputs([p for p in self._static if p not in weights])
-            self._watched = [WatchedWeight(p, weakref.ref(t), version(t), t.data_ptr()) for p, t in weights.items()]
+            self._watched = [
+                WatchedWeight(p, weakref.ref(t), version(t), t.data_ptr(), _read_contents(t))
+                for p, t in weights.items()
+            ]
+            self._contents = [(w.address, w.contents) for w in self._watched if w.contents]
             self._inputs = [p for p in self._tensors if p not in weights]
             self._programs.clear()
 
@@ -228,6 +238,13 @@ class CompiledGraph:
         for position, strides in chosen.strides.items():
             results[position] = ensure_strides(results[position], evaluate_all(strides, value))
         return make_views(results, self._views, args, value)
+
+
+def _read_contents(tensor: torch.Tensor) -> bytes | None:
+    """The memory of a small buffer on the cpu; None for every other tensor."""
+    if isinstance(tensor, torch.nn.Parameter) or tensor.nbytes > _SMALL:
+        return None
+    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes) if tensor.is_cpu and tensor.is_contiguous() else None
 
 
 def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence[Any]]:

@@ -69,6 +69,28 @@ def test_a_rounding_that_the_model_asks_for_is_kept():
     torch.testing.assert_close(compiled(Rounds(), x)(x), x.bfloat16().float() * 3, rtol=0, atol=0)
 
 
+ROUNDED = {
+    "moved": lambda x: x.bfloat16().reshape(2, 1).float(),
+    "clamped": lambda x: (x * 1e5).half().relu().float(),
+    "joined": lambda x: torch.cat([x.bfloat16(), x.bfloat16()]).float(),
+    "reduced": lambda x: x.bfloat16().amax(0).float(),
+    "chosen": lambda x: torch.where(x > 0.2, x.half(), x.bfloat16().half()).float(),
+    "returned": lambda x: -x.bfloat16(),
+}
+
+
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+@pytest.mark.parametrize("function", ROUNDED.values(), ids=ROUNDED)
+def test_a_cast_to_a_type_that_no_input_and_no_weight_has_rounds(function, target):
+    class Rounds(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    x = torch.tensor([0.1001, 0.7003])
+    program = engine.compile(Rounds().eval(), (x,), engine.Config(target=target))
+    torch.testing.assert_close(program(x), function(x), rtol=0, atol=0)
+
+
 def test_what_decides_reads_the_rounded_numbers():
     class Decides(nn.Module):
         def forward(self, x):

@@ -220,6 +220,21 @@ def test_a_buffer_that_somebody_writes_to_is_no_weight_any_longer():
     assert report.weight_bytes < 16 + 4  # the factor alone; the buffer is brought by each call
 
 
+def test_statistics_that_a_batch_norm_writes_in_training_are_seen():
+    """Its kernel writes to them without a new version of the tensors."""
+    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval(), random(2, 3, 8, 8)
+    found = compiled(model)
+    with torch.no_grad():
+        torch.testing.assert_close(found(x), model(x))
+        versions = [buffer._version for buffer in (model[1].running_mean, model[1].running_var)]
+        for _ in range(2):
+            model.train()
+            model(x * 3 + 1)
+            model.eval()
+            torch.testing.assert_close(found(x), model(x))
+        assert versions == [buffer._version for buffer in (model[1].running_mean, model[1].running_var)]
+
+
 def test_weights_made_in_inference_mode_are_inputs():
     with torch.inference_mode():
         model = nn.Linear(4, 4).eval()

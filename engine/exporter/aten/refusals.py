@@ -11,6 +11,7 @@ refused(
     *("bernoulli", "bernoulli.p", "rand", "randn", "randint", "randint.low", "rand_like", "randn_like", "randperm"),
     *("multinomial", "native_dropout", "normal.Tensor_Tensor", "normal_functional"),
 )
+refused("a batch norm in training mode moves its statistics (call model.eval())", "_native_batch_norm_legit_functional")
 refused(
     "the contents of uninitialised memory are undefined; use zeros",
     *("empty.memory_format", "empty_like", "new_empty", "empty_strided", "empty_permuted", "new_empty_strided"),
