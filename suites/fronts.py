@@ -166,8 +166,9 @@ def checked(case: Case, ref: BackendRef, scratch: Path) -> Checked:
         Unavailable: the backend cannot start each call from the first values of the buffers.
     """
     from suites.harness.judge import reference
-    from suites.harness.measure.job import INPUT_SETS, Job
+    from suites.harness.measure.job import Job
     from suites.harness.run import checks
+    from suites.models import INPUT_SETS
 
     job = Job(case, ref, scratch)
     seconds: dict[str, float | None] = dict(job.load())

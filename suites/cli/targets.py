@@ -21,7 +21,7 @@ from suites.harness.declare.spec import Suite, of_model, shipped
 from suites.harness.errors import UsageError
 
 BACKENDS = ("eager", "torch_compile", "onnxruntime", "openvino", "engine")
-"""Who runs a model that is measured without a suite."""
+"""Who runs a model that is measured without a suite, of those that run its form."""
 BASELINES = {"module": "eager", "onnx": "onnxruntime"}
 """Form of a model -> what ratios are against, where no suite says it."""
 
@@ -111,7 +111,8 @@ def suite_of_model(
         if name in arguments:
             raise UsageError(f"--size {name}: {name} is given twice; give it once")
     form = models.get(target).form
-    fields = {"backends": BACKENDS, "baseline": BASELINES.get(form, "eager"), **fields}
+    able = [name for name in BACKENDS if backends.cannot_run(BackendRef(name), form) is None]
+    fields = {"backends": able, "baseline": BASELINES.get(form, "eager"), **fields}
     asked = split_list("--precision", "fp32" if precision is None else precision)
     for name in asked:
         if name not in PRECISIONS:

@@ -5,6 +5,7 @@ One model is one file of this folder: it declares a `ModelSpec` in `MODELS`; its
 """
 
 from suites.models._registry import get, names
+from suites.models._sets import INPUT_SETS
 from suites.models._spec import FORMS, ModelError, ModelSpec, Option, UnknownModel, read_value
 from suites.models.user import EXPECTED as FILES
 from suites.models.user import file_of, find_wrong_kind, is_path, split
@@ -12,6 +13,7 @@ from suites.models.user import file_of, find_wrong_kind, is_path, split
 __all__ = [
     "FILES",
     "FORMS",
+    "INPUT_SETS",
     "ModelError",
     "ModelSpec",
     "Option",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from suites.models._sets import InputSets
+
 Arguments = Mapping[str, Any]
 FORMS = {"module": "PyTorch modules", "onnx": "ONNX files"}
 """Kinds of models: what `ModelSpec.make` returns, as `ModelSpec.form` and `Backend.runs` call it."""
@@ -107,7 +109,8 @@ class ModelSpec:
         name: how suites and commands call it.
         summary: one line for lists.
         make: complete arguments -> the model. Runs with torch's CPU generator seeded.
-        example: complete arguments, a seeded generator -> the tuple of input tensors.
+        example: complete arguments, a seeded generator -> the tuple of input tensors. Not called if there are `sets`.
+        sets: complete arguments -> the inputs of a user's model.
         shape_keys: sizes of the inputs and their defaults, for example batch and sequence; None: it must be given.
         options: what else can be chosen, each with its allowed values and default.
         others: what options of any further name may be; None: there are no others.
@@ -124,7 +127,8 @@ class ModelSpec:
     name: str
     summary: str
     make: Callable[[Arguments], Any]
-    example: Callable[[Arguments, torch.Generator], tuple[torch.Tensor, ...]]
+    example: Callable[[Arguments, torch.Generator], tuple[torch.Tensor, ...]] = lambda _arguments, _generator: ()
+    sets: Callable[[Arguments], InputSets] | None = None
     shape_keys: Mapping[str, int | None] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
     others: Option | None = None
@@ -229,9 +233,26 @@ class ModelSpec:
             ModelError: as `build`.
         """
         full = self._checked(arguments)
+        if self.sets is not None:
+            return self.sets(full).make(seed)
         import torch
 
         return self.example(full, torch.Generator().manual_seed(seed))
+
+    def describe_kept(self, /, **arguments: Any) -> str | None:
+        """Which inputs are the same for every seed; None if none is meant to be."""
+        return None if self.sets is None else self.sets(self.complete(arguments)).describe_kept()
+
+    @contextmanager
+    def explaining(self, seed: int, /, **arguments: Any) -> Iterator[None]:
+        """Around work with the inputs of a seed: its exceptions say how these were made, unless they are the first."""
+        try:
+            yield
+        except Exception as error:
+            if seed and self.sets is not None:
+                how = self.sets(self.complete(arguments)).describe(seed)
+                error.add_note(f"the call was with input set {seed + 1}: {how}")
+            raise
 
     def _checked(self, arguments: Arguments) -> Arguments:
         full = self.complete(arguments)

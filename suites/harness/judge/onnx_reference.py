@@ -1,18 +1,23 @@
 """The answer that runtimes of an ONNX file are checked against: `onnx.reference`, which is no runtime, in float64.
 
 For float64 the file's floating weights, constants and casts become float64. Where an operator still makes a smaller
-floating value, the model's own dtype is the reference. Knows no backend.
+floating value, the model's own dtype is the reference. ONNX Runtime with every optimisation off judges a file that
+`onnx.reference` cannot run; then the note of the reference says so. Knows no backend.
 """
 
 from __future__ import annotations
 
+import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from suites.harness.judge.verify import Reference, compare, describe_change
+from suites.harness.record.reasons import clean
 from suites.models import ModelError
 from suites.models.user.onnx_file import OnnxFile
 
@@ -24,7 +29,7 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
     """One `Reference` for each set of inputs, which are in the order of the file.
 
     Raises:
-        ModelError: the file cannot be read; `onnx.reference` cannot run it, names the operators that it lacks; or
+        ModelError: the file cannot be read; neither judge can run it, names the operators that are not of ONNX; or
             outputs depend on random numbers.
     """
     import onnx
@@ -33,23 +38,59 @@ def compute(model: OnnxFile, inputs: Sequence[Sequence[np.ndarray]]) -> list[Ref
         proto = onnx.load(model.path)
     except Exception as error:
         raise ModelError(f"{model.path.name}: onnx.load cannot read it: {_first_line(error)}") from error
-    _check_operators(model, proto)
+    size = sum(tensor.ByteSize() for tensor in proto.graph.initializer)
     drawing = _forget_seeds(proto)
     feeds = [dict(zip((one.name for one in model.inputs), arrays, strict=True)) for arrays in inputs]
-    try:
-        own = _outputs(proto, feeds)
-        again = _outputs(proto, feeds[:1] if drawing else [])
-    except Exception as error:
-        reason = f"onnx.reference cannot run it, so that nothing can be checked: {_first_line(error)}"
-        raise ModelError(f"{model.path.name}: {reason}") from error
-    found = _references(proto, feeds, own)
-    change = describe_change(own[0], again[0], found[0]) if again else None
+    calls = [*feeds, *(feeds[:1] if drawing else [])]
+    own: list[list[np.ndarray]] = []
+    reason = _describe_foreign(proto)
+    if reason is None:
+        try:
+            own = _outputs(proto, calls)
+        except Exception as error:  # noqa: BLE001  # whatever an operator raises
+            reason = _first_line(error)
+    if reason is None:
+        found = _references(proto, feeds, own[: len(feeds)])
+    else:
+        own, note = _ask_runtime(model, proto, calls, reason)
+        found = [Reference(arrays, [str(one.dtype) for one in arrays], None, note) for arrays in own[: len(feeds)]]
+    change = describe_change(own[0], own[-1], found[0]) if drawing else None
     if change is not None:
         raise ModelError(
             f"{model.path.name}: {change}, so nothing can be verified; its operators {', '.join(drawing)} draw random "
             "numbers: give these to the model as an input, or export it in evaluation mode"
         )
-    return found
+    return [replace(one, weight_bytes=size) for one in found]
+
+
+def _ask_runtime(
+    model: OnnxFile, proto: Any, feeds: Sequence[dict[str, np.ndarray]], reason: str
+) -> tuple[list[list[np.ndarray]], str]:
+    """Outputs of ONNX Runtime, and the note about them; `reason` is why `onnx.reference` cannot run the model."""
+    import onnx
+
+    try:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 3
+        with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
+            path = Path(folder) / "model.onnx"
+            onnx.save_model(proto, path, save_as_external_data=True, location="weights")
+            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            names = [one.name for one in proto.graph.output]
+            own = [_check_tensors(dict(zip(names, session.run(names, feed), strict=True))) for feed in feeds]
+    except Exception as error:
+        raise ModelError(
+            f"{model.path.name}: nothing can be checked: onnx.reference cannot run it ({reason}), and neither can ONNX "
+            f"Runtime ({clean(_first_line(error))})"
+        ) from error
+    note = (
+        "checked against ONNX Runtime with every optimisation off, which is no independent judge of rows of "
+        f"onnxruntime; onnx.reference cannot run the file: {reason}"
+    )
+    return own, note
 
 
 def _references(
@@ -57,18 +98,17 @@ def _references(
 ) -> list[Reference]:
     """In float64 if that is possible; `own` are the outputs in the types of the file, which this changes."""
     dtypes = [[str(array.dtype) for array in arrays] for arrays in own]
-    size = sum(tensor.ByteSize() for tensor in proto.graph.initializer)
     try:
         _widen(proto)
         exact = _outputs(proto, [{name: _wide(array) for name, array in feed.items()} for feed in feeds], wide=True)
     except Exception as error:  # noqa: BLE001  # whatever an operator raises that does not know float64
         note = f"reference in the model's own dtype: {_first_line(error)}"
         pairs = zip(own, dtypes, strict=True)
-        return [Reference(arrays, kinds, None, note, weight_bytes=size) for arrays, kinds in pairs]
+        return [Reference(arrays, kinds, None, note) for arrays, kinds in pairs]
     found = []
     for arrays, kinds, mine in zip(exact, dtypes, own, strict=True):
         errors = [compare(one, other).relative for one, other in zip(mine, arrays, strict=True)]
-        found.append(Reference(arrays, kinds, errors, None, weight_bytes=size))
+        found.append(Reference(arrays, kinds, errors, None))
     return found
 
 
@@ -102,27 +142,27 @@ def _outputs(proto: Any, feeds: Iterable[dict[str, np.ndarray]], *, wide: bool =
             narrow = [name for name, value in values.items() if wide and _is_narrow(value)]
             if narrow:
                 raise TypeError(f"value {narrow[0]} stayed {values[narrow[0]].dtype} in the float64 run")
-            results = {one.name: values[one.name] for one in proto.graph.output}
-            for name, value in results.items():
-                if not isinstance(value, np.ndarray | np.generic):
-                    raise TypeError(f"output {name} is {type(value).__name__}, expected a tensor")
-            found.append([np.asarray(value) for value in results.values()])
+            found.append(_check_tensors({one.name: values[one.name] for one in proto.graph.output}))
     return found
 
 
-def _check_operators(model: OnnxFile, proto: Any) -> None:
-    """ModelError that lists the operators that neither the ONNX standard nor the file defines."""
+def _check_tensors(results: Mapping[str, Any]) -> list[np.ndarray]:
+    """Outputs by name -> arrays; TypeError for one that is no tensor."""
+    for name, value in results.items():
+        if not isinstance(value, np.ndarray | np.generic):
+            raise TypeError(f"output {name} is {type(value).__name__}, expected a tensor")
+    return [np.asarray(value) for value in results.values()]
+
+
+def _describe_foreign(proto: Any) -> str | None:
+    """A line with the operators that neither the ONNX standard nor the file defines; None if there are none."""
     import onnx
 
     own = {(one.domain, one.name) for one in proto.functions}
     used = {(node.domain, node.op_type) for graph in _graphs(proto) for node in graph}
     foreign = [key for key in sorted(used - own) if not onnx.defs.has(key[1], "" if key[0] == "ai.onnx" else key[0])]
-    if foreign:
-        named = ", ".join(f"{domain}:{name}" if domain else name for domain, name in foreign)
-        raise ModelError(
-            f"{model.path.name}: operators {named} are no operators of ONNX, so that nothing can be checked; export "
-            "the model with operators of the domain ai.onnx"
-        )
+    named = ", ".join(f"{domain}:{name}" if domain else name for domain, name in foreign)
+    return f"operators that ONNX does not define: {named}" if named else None
 
 
 def _graphs(proto: Any) -> Iterable[Any]:

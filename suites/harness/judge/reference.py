@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from suites.torch_internals import version_of
 
 _IMPOSSIBLE = (RuntimeError, TypeError, NotImplementedError)
 """What a model raises that cannot run in float64."""
+Result = TypeVar("Result")
 _LOWER = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
@@ -76,6 +77,8 @@ def compute(case: Case, seeds: int, where: Place | None = None) -> list[Referenc
         ModelError: no answer could be verified; says why.
     """
     found = _compute(case, seeds, where)
+    kept = models.get(case.model).describe_kept(**case.build_arguments)
+    found = [replace(one, note="; ".join(filter(None, (one.note, kept))) or None) for one in found]
     if reason := describe_incomparable(found):
         raise models.ModelError(f"model {case.model!r}: {reason}")
     return found
@@ -97,16 +100,16 @@ def _compute(case: Case, seeds: int, where: Place | None) -> list[Reference]:
         model, inputs = where.place_model(model), [where.place(one) for one in inputs]
     state, first = _call_once(case.model, model, inputs[0])
     ready = restorer(model, state)
-    own = [_own(model, one, ready) for one in inputs]
+    own = _of_each(case, inputs, lambda one: _own(model, one, ready))
     unfused = []
     if has_fused := fused.may_run(model):
         with fused.switched_off():
             unfused = [_plain(_own(model, one, ready))[0] for one in inputs]
     try:
-        exact = _double(model, inputs, state)
+        exact = _double(case, model, inputs, state)
         if has_fused:
             with fused.switched_off():
-                unfused = _double(model, inputs, state)
+                unfused = _double(case, model, inputs, state)
     except _IMPOSSIBLE as error:
         note = _note(error)
         found = [Reference(*_plain(one), None, note, precision.rule, state=state) for one in own]
@@ -139,13 +142,13 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
     try:
         wide = build(**case.build_arguments)[0]
         with fused.switched_off():  # as `Quantised` does
-            unquantised = _double(wide, inputs, state)
-        exact = _double(wide, inputs, state, lambda lifted: read(lifted, wide, next(kept)))
+            unquantised = _double(case, wide, inputs, state)
+        exact = _double(case, wide, inputs, state, lambda lifted: read(lifted, wide, next(kept)))
         note = None
     except _IMPOSSIBLE as error:
         note, rows, exact = _note(error), [Rows() for _ in inputs], []
         with fused.switched_off():
-            unquantised = [_plain(_own(model, one, ready))[0] for one in inputs]
+            unquantised = [_plain(one)[0] for one in _of_each(case, inputs, lambda one: _own(model, one, ready))]
     own = []
     for one, integers in zip(inputs, rows, strict=True):
         if exact:
@@ -268,7 +271,19 @@ def _as_it_is(_inputs: tuple[torch.Tensor, ...]) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+def _of_each(
+    case: Case, inputs: Sequence[tuple[torch.Tensor, ...]], call: Callable[[tuple[torch.Tensor, ...]], Result]
+) -> list[Result]:
+    """The result of `call` for each input set."""
+    spec, found = models.get(case.model), []
+    for seed, one in enumerate(inputs):
+        with spec.explaining(seed, **case.build_arguments):
+            found.append(call(one))
+    return found
+
+
 def _double(
+    case: Case,
     model: torch.nn.Module,
     inputs: list[tuple[torch.Tensor, ...]],
     state: tuple[str, ...],
@@ -281,11 +296,13 @@ def _double(
     try:
         model = model.double()
         ready = restorer(model, state)
-        results = []
-        for one in inputs:
+
+        def call(one: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
             lifted = tuple(map(_lift, one))
             with Upcast(), read(lifted):
-                results.append(_own(model, lifted, ready))
+                return _own(model, lifted, ready)
+
+        results = _of_each(case, inputs, call)
     finally:
         torch.set_default_dtype(before)
     for tensor in results[0]:

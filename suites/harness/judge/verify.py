@@ -133,7 +133,8 @@ class Reference:
         dtypes: dtype names of eager's outputs.
         eager_errors: relative error of each of eager's outputs; None where `outputs` are eager's own. After
             `apply_rule` the error that quantising makes.
-        note: why there is no float64 reference, or which other outputs are right.
+        note: why there is no float64 reference, who computed it instead of eager or `onnx.reference`, which other
+            outputs are right, or which inputs are the same in every call.
         rule: name of the rule of the tolerance, see `RULES`.
         unquantised: of a quantised case the outputs of the model as it is, float64 where they are floating; else None.
         state: buffers that the model writes to. Each call starts from their first values.

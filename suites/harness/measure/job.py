@@ -29,12 +29,11 @@ from suites.harness.declare.precision import convert_inputs, convert_model
 from suites.harness.errors import Refused, Unavailable
 from suites.harness.measure import device
 from suites.harness.record import outputs, schema  # noqa: F401  # some backends need it: all have it from the start
+from suites.models import INPUT_SETS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-INPUT_SETS = 4
-"""Different inputs that calls take in turn, so that an answer kept from an earlier call is caught."""
 MIN_SAMPLE_S = 1e-3
 """A sample lasts this long at least, or 100 times the resolution of the clock: calls are repeated inside of it."""
 WARM_BLOCK = 5
@@ -157,10 +156,11 @@ class Job:
         """
         import torch
 
-        results = []
-        for inputs in self._inputs:
-            self.ready(*inputs)
-            results.append(self._flatten(self.call(*inputs)))
+        results, spec = [], models.get(self._case.model)
+        for seed, inputs in enumerate(self._inputs):
+            with spec.explaining(seed, **self._case.build_arguments):
+                self.ready(*inputs)
+                results.append(self._flatten(self.call(*inputs)))
         files = [self._write(f"verify_{seed}", tensors) for seed, tensors in enumerate(results)]
         self._right = [self._fingerprints(tensors) for tensors in results]
         used_sets = (self._device.fetch(self._flatten(inputs)) for inputs in self._inputs)

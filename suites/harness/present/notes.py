@@ -266,7 +266,7 @@ def _explain_missing_briefly(one: Standing, short: Mapping[str, str], told: Reas
 
 
 def explain_references(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    """Why the reference of a case is not float64, or which other outputs are right."""
+    """What is special about the references and the inputs of cases: `note` of the records."""
     for one in standings:
         note = next((row.note for row in one.rows.values() if row.note), None)
         if note is not None:

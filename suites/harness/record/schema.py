@@ -323,7 +323,8 @@ class Samples(Record):
     accuracy: Accuracy | None = None
     """of quantised cases, worst over the results that were verified"""
     note: str | None = None
-    """why the reference is not float64, or which other outputs are right"""
+    """why the reference is not float64, who else computed it, which other outputs are right, or which inputs are the
+    same in every call"""
     import_s: float | None = None
     """importing the runtime"""
     export_s: float | None = None
@@ -402,7 +403,8 @@ class Summary(Facts, Record):
     accuracy: Accuracy | None = None
     """of quantised cases, worst over the generations"""
     note: str | None = None
-    """why the reference is not float64, so that errors are from eager, or which other outputs are right"""
+    """why the reference is not float64, so that errors are from eager, who else computed it, which other outputs are
+    right, or which inputs are the same in every call"""
     import_s: float | None = None
     """importing the runtime, in the first generation"""
     export_s: float | None = None

@@ -13,9 +13,9 @@ from suites.harness.declare.case import Case
 from suites.harness.declare.device import CPU
 from suites.harness.declare.precision import choose_rule
 from suites.harness.judge.verify import Reference
-from suites.harness.measure.job import INPUT_SETS
 from suites.harness.record import outputs
 from suites.harness.run.session import Worker, WorkerFailed, scratch_folder
+from suites.models import INPUT_SETS
 
 
 class References:

@@ -67,7 +67,8 @@ def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[BaseExce
 
 
 def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".strip().removesuffix(":")
+    said = f"{type(error).__name__}: {error}".strip().removesuffix(":")
+    return "; ".join([said, *getattr(error, "__notes__", ())])
 
 
 def _job_handler(config: Mapping[str, Any]) -> Handler:

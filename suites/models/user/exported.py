@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites.harness.record.reasons import tidy
+from suites.models._sets import InputSets
 from suites.models._spec import Arguments, ModelError, ModelSpec, UnknownModel
 from suites.models.user import inputs
 
@@ -26,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 def spec(name: str, file: Path, entry: str) -> ModelSpec:
-    """The model of the file. It has no sizes and no options. Inputs of a seed are as those of a factory.
+    """The model of the file. It has no sizes and no options. Its input sets are as `InputSets` says.
 
     Raises:
         UnknownModel: something follows the path.
@@ -36,20 +37,20 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
         raise UnknownModel(f"model {name!r}: expected {file.name} with nothing behind it, got {entry!r}")
     if not _holds_program(file):
         raise ModelError(f"model {name!r}: {file.name} is damaged or no exported program; {_EXPECTED}")
-    examples: list[tuple[torch.Tensor, ...]] = []
+    known: list[InputSets] = []
 
     def make(_arguments: Arguments) -> Any:
         module, own = _load(name, file)
-        examples[:] = [tuple(one.clone() for one in own)]
+        known[:] = [InputSets(own)]
         return module
 
-    def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        if not examples:
+    def get_sets(arguments: Arguments) -> InputSets:
+        if not known:
             make(arguments)
-        return inputs.of_seed(examples[0], generator)
+        return known[0]
 
     summary = f"the exported program of {file.name}"
-    return ModelSpec(name=name, summary=summary, make=make, example=example, keeps_types=True)
+    return ModelSpec(name=name, summary=summary, make=make, sets=get_sets, keeps_types=True)
 
 
 def _holds_program(file: Path) -> bool:
@@ -98,7 +99,7 @@ def _held_log(name: str) -> Iterator[list[BaseException]]:
         logger.removeFilter(hold)
 
 
-def _load(name: str, file: Path) -> tuple[Any, tuple[torch.Tensor, ...]]:
+def _load(name: str, file: Path) -> tuple[Any, list[tuple[torch.Tensor, ...]]]:
     import torch
 
     if (member := _find_damaged(file)) is not None:

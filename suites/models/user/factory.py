@@ -22,6 +22,7 @@ from engine.suggest import unknown
 from suites import sources
 from suites.harness.errors import describe_os_error
 from suites.harness.record.reasons import clean
+from suites.models._sets import InputSets
 from suites.models._spec import (
     OMITTED,
     REQUIRED,
@@ -47,8 +48,7 @@ _ANY = Option(OMITTED, types=SCALARS)
 def spec(name: str, file: Path, entry: str) -> ModelSpec:
     """The model of ``path.py:factory``. Its options are the parameters of the factory.
 
-    Its `inputs` of seed 0 are the factory's own; those of another seed hold the same values in another order, so that
-    they stay in range.
+    Its input sets are as `InputSets` says.
 
     Raises:
         UnknownModel: no factory is named.
@@ -57,26 +57,26 @@ def spec(name: str, file: Path, entry: str) -> ModelSpec:
     if not entry.isidentifier():
         raise UnknownModel(f"model {name!r}: expected path.py:factory, with the name of a function after the colon")
     declared = _parameters(name, file, entry)
-    examples: dict[Any, tuple[torch.Tensor, ...]] = {}
+    known: dict[Any, InputSets] = {}
 
     def run(arguments: Arguments) -> Any:
         with _seeded():
             model, own = _call(name, file, entry, arguments)
-        examples[tuple(arguments.items())] = tuple(one.clone() for one in own)
+        known[tuple(arguments.items())] = InputSets(own)
         return model
 
-    def example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def get_sets(arguments: Arguments) -> InputSets:
         key = tuple(arguments.items())
-        if key not in examples:
+        if key not in known:
             with seeded(WEIGHT_SEED):
                 run(arguments)
-        return inputs.of_seed(examples[key], generator)
+        return known[key]
 
     return ModelSpec(
         name=name,
         summary=f"{entry}() of {file.name}",
         make=run,
-        example=example,
+        sets=get_sets,
         options={} if declared is None else declared[0],
         others=_ANY if declared is None or declared[1] else None,
     )
@@ -162,8 +162,8 @@ def _option(parameter: ast.arg, default: ast.expr | None) -> Option:
     return Option(own, types=(kind,) if parameter.annotation is None and kind in SCALARS else SCALARS)
 
 
-def _call(name: str, file: Path, entry: str, options: Arguments) -> tuple[Any, tuple[torch.Tensor, ...]]:
-    """The model, ready to be called with tensors, and these tensors."""
+def _call(name: str, file: Path, entry: str, options: Arguments) -> tuple[Any, list[tuple[torch.Tensor, ...]]]:
+    """The model, ready to be called with tensors, and sets of these tensors."""
     doing = f"importing {file.name}"
     try:
         function = _function(name, file, entry)
