@@ -3,8 +3,8 @@
 This changes what a graph computes: it drops the roundings of values between nodes. So it is no pass of the pipeline. It
 runs before the common passes. Inputs and outputs keep their types; states become float32.
 
-A rounding that the model asks for itself is kept: a cast to a narrow type that no input, state or weight of the model
-has, or whose result is only cast again or read directly by an op that gives truth values or integers, such as a
+A rounding that the model asks for itself is kept: a cast to a narrow type that no input and no other tensor of the
+model has, or whose result is only cast again or read directly by an op that gives truth values or integers, such as a
 comparison.
 """
 
@@ -44,7 +44,7 @@ def _present(node: Node) -> list[Value]:
 
 
 def _list_own_types(graph: Graph) -> set[str]:
-    """The narrow types that a model computes in: of its inputs, states and weights."""
+    """The narrow types that a model computes in: of its inputs, states, weights and other tensors with axes."""
     weights = (value for node in graph.nodes for value in _present(node) if value.form is not None and value.shape)
     return {value.dtype for value in (*graph.inputs, *weights)}.intersection(NARROW)
 
@@ -134,12 +134,14 @@ class _Widening:
         }
 
     def _is_rounding(self, cast: Node) -> bool:
-        """True for a cast of wider floats to a narrow type that the model does not compute in otherwise, or whose
-        result is only cast again, or decides.
+        """True for a cast to a narrow type that the model does not compute in otherwise, and for a cast of wider
+        floats whose result is only cast again, or decides.
         """
         (x,) = _present(cast)
         users = self.users.get(cast.output, [])
-        is_narrowing = x.dtype in ("float32", "float64") and cast.output.dtype in NARROW
+        if cast.output.dtype not in NARROW:
+            return False
+        if cast.output.dtype not in self.own_types:
+            return x.dtype not in ("bool", cast.output.dtype)
         is_only_cast = bool(users) and all(user.op.name == "cast" for user in users)
-        is_foreign = cast.output.dtype not in self.own_types
-        return is_narrowing and (is_foreign or is_only_cast or any(map(_decides, users)))
+        return x.dtype in ("float32", "float64") and (is_only_cast or any(map(_decides, users)))

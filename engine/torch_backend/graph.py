@@ -45,6 +45,13 @@ class WatchedWeight(NamedTuple):
     contents: bytes | None  # of a small buffer: some kernels write without a new version, as batch norms in training do
 
 
+class Watched(NamedTuple):
+    """The weights of the present programs, and address and contents of the small buffers among them."""
+
+    weights: list[WatchedWeight]
+    contents: list[tuple[int, bytes]]
+
+
 class Place(NamedTuple):
     """Where a call brings a symbol: an axis of a tensor, or (None) a number."""
 
@@ -100,8 +107,7 @@ class CompiledGraph:
         self._tensors = [p for p, v in enumerate(values) if isinstance(v, torch.Tensor)]
         self._ranges, self._places = _symbols(values)
         self._numbers = [symbol for symbol, place in self._places.items() if place.axis is None]
-        self._watched: list[WatchedWeight] | None = None
-        self._contents: list[tuple[int, bytes]] = []  # by address, of the small buffers among them
+        self._watched: Watched | None = None
         self._inputs: list[int] = []
         # One thread at a time makes a program: each has packed weights of its own, and none may outlive `clear`.
         self._programs: LatestUsed[tuple[int, ...], SizedProgram] = LatestUsed(config.plans, serial=True)
@@ -112,7 +118,7 @@ class CompiledGraph:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """One call, in AOT autograd's boxed convention: `args` is emptied."""
-        if self._watched is None or not self._are_unchanged(self._watched, self._contents, args):
+        if self._watched is None or not self._are_unchanged(self._watched, args):
             self._begin(args)
         inputs = [args[position] for position in self._inputs]
         chosen = self._usual(args)
@@ -136,30 +142,32 @@ class CompiledGraph:
     # --- weights ---------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _are_unchanged(
-        watched: Sequence[WatchedWeight], contents: Sequence[tuple[int, bytes]], args: Sequence[Any]
-    ) -> bool:
-        for position, tensor, known, address, _contents in watched:
+    def _are_unchanged(watched: Watched, args: Sequence[Any]) -> bool:
+        for position, tensor, known, address, _contents in watched.weights:
             now = args[position]
             if now is not tensor() or now._version != known or now.data_ptr() != address:  # noqa: SLF001  # a call for each weight would be slower
                 return False
-        return all(ctypes.string_at(address, len(known)) == known for address, known in contents)
+        # `args` hold the tensors at these addresses, as the loop has seen.
+        return not watched.contents or all(ctypes.string_at(at, len(known)) == known for at, known in watched.contents)
+
+    def _list_watched(self) -> Sequence[WatchedWeight]:
+        return () if self._watched is None else self._watched.weights
 
     def _begin(self, args: Sequence[Any]) -> None:
         """No program is left; weights are those of this call. A buffer that was written to is a weight no longer."""
         with self._lock:
-            for position, _tensor, known, _address, contents in self._watched or ():
+            for position, _tensor, known, _address, contents in self._list_watched():
                 now = args[position]
                 if not isinstance(now, torch.nn.Parameter) and (version(now), _read_contents(now)) != (known, contents):
                     self._static.remove(position)
             # An inference tensor does not tell when it is written to, so each call brings it.
             weights = {p: args[p] for p in self._static if not args[p].is_inference()}
             self._warn_of_inputs([p for p in self._static if p not in weights])
-            self._watched = [
+            watched = [
                 WatchedWeight(p, weakref.ref(t), version(t), t.data_ptr(), _read_contents(t))
                 for p, t in weights.items()
             ]
-            self._contents = [(w.address, w.contents) for w in self._watched if w.contents]
+            self._watched = Watched(watched, [(w.address, w.contents) for w in watched if w.contents])
             self._inputs = [p for p in self._tensors if p not in weights]
             self._programs.clear()
 
@@ -178,9 +186,10 @@ class CompiledGraph:
         """Take the weights with these ids for changed, whatever their versions say."""
         with self._lock:
             if self._watched is not None:
-                self._watched = [
-                    w._replace(version=_UNKNOWN) if id(w.tensor()) in tensors else w for w in self._watched
+                weights = [
+                    w._replace(version=_UNKNOWN) if id(w.tensor()) in tensors else w for w in self._list_watched()
                 ]
+                self._watched = self._watched._replace(weights=weights)
 
     # --- sizes -----------------------------------------------------------------------------------------------------
 
@@ -204,7 +213,7 @@ class CompiledGraph:
         return self._programs.get(key, lambda values: self._compile(dict(zip(symbols, values, strict=True)), args))
 
     def _compile(self, known: Mapping[Any, int], args: Sequence[Any]) -> SizedProgram:
-        weights = {self._nodes[w.position]: args[w.position] for w in self._watched or ()}
+        weights = {self._nodes[w.position]: args[w.position] for w in self._list_watched()}
         try:
             translated = traced.translate(self._module, weights, self.name, self._ranges, known)
             outputs = [[n] for n in range(len(translated.graph.outputs))]

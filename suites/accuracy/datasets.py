@@ -91,8 +91,11 @@ def read(model: str, arguments: Mapping[str, Any], chunks: int | None) -> Datase
 
 def _read_outputs(model: str, arguments: Mapping[str, Any], chunks: int) -> Dataset:
     spec = models.get(model)
+    source = "random inputs of the model"
+    if spec.sets is not None:
+        source, chunks = "the input sets of the file", spec.sets(spec.complete(arguments)).count(chunks)
     inputs = [spec.inputs(seed, **arguments) for seed in range(chunks)]
-    task = OutputTask("random inputs of the model", f"{chunks} calls")
+    task = OutputTask(source, f"{chunks} calls")
     return Dataset(task, [Part(dict(spec.complete(arguments)), inputs)])
 
 

@@ -45,14 +45,20 @@ class InputSets:
         count = len(self._given)
         if count > 1:
             return f"number {seed % count + 1} of the {count} that the factory gives"
-        return f"the floats of the first one times {_factor(seed):.3f}"
+        return f"the floats of the first one times {_factor(seed):.3f} (a factory may return a list of sets instead)"
+
+    def count(self, most: int) -> int:
+        """How many different sets there are, of which `most` are wanted."""
+        if len(self._given) > 1:
+            return min(most, len(self._given))
+        return most if any(map(_varies, self._given[0])) else 1
 
     def describe_kept(self) -> str | None:
         """Which inputs are the same in all sets, since the factory gives one set; None if each varies."""
         kept = [f"input {n}" for n, one in enumerate(self._given[0]) if not _varies(one)]
         if not kept or len(self._given) > 1:
             return None
-        return f"the same in every call, because integers and truth values are not varied: {', '.join(kept)}"
+        return f"the same in every call, because only floats of 16 bits or more are varied: {', '.join(kept)}"
 
 
 def describe_layout(tensors: Sequence[torch.Tensor]) -> list[Any]:

@@ -66,7 +66,9 @@ def explain(error: BaseException) -> str:
     A missing name, module or parameter is recognised by its kind and by the frame that raised it: one of `suites`. The
     same exception raised inside of the engine is an ordinary failure.
     """
-    reason = f"{type(error).__name__}: {error}".strip()
+    from suites.harness.record.reasons import name_error  # here, because `main` has to run first
+
+    reason = name_error(error)
     frames = traceback.extract_tb(error.__traceback__)
     is_ours = bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parent.parent)
     if is_ours and isinstance(error, AttributeError | ImportError | TypeError):

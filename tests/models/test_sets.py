@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from suites import models
+from suites.accuracy import datasets
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.reference import compute
 from suites.harness.measure.job import Job
@@ -50,6 +51,17 @@ def several():
 def named():
     return Bag(), [((torch.tensor([n]),), {"x": torch.ones(1, 2)}) for n in range(2)]
 
+def traced():
+    x = torch.randn(2, 4)
+    return torch.jit.trace(nn.Linear(4, 3).eval(), x), x
+
+class Largest(nn.Module):
+    def forward(self, x):
+        return x.argmax(-1)
+
+def largest():
+    return Largest(), torch.randn(2, 64)
+
 def bounded():
     return Bounded(), torch.tensor([0.5, 1.0])
 
@@ -67,6 +79,9 @@ def other_constants():
 
 def too_many():
     return Sum(), [torch.ones(2)] * 5
+
+def integers():
+    return nn.Embedding(5, 2), torch.tensor([1, 2])
 
 def one_alone():
     return Sum(), [torch.ones(2)]
@@ -125,6 +140,12 @@ def test_every_call_gets_the_layout_of_the_factory(file, tmp_path):
     assert layout[:3] == ((60, 1, 15, 3), (1, 6), (6, 1))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_traced_model_is_called_by_position(file):
+    model, inputs = models.get(f"{file}:traced").build()
+    assert model(*inputs).shape == (2, 3)
+
+
 def test_a_list_holds_the_sets(file):
     found = sets_of(file, "several", 5)
     assert [ids.tolist() for ids, _x in found] == [[0, 4], [1, 3], [2, 2], [0, 4], [1, 3]]
@@ -146,6 +167,18 @@ def test_the_reference_names_the_inputs_that_stay(file):
     for one in compute(Case(f"{file}:valid", {}), seeds=2):
         messages.check(one.note)
     assert compute(Case(f"{file}:several", {}), seeds=2)[0].note is None
+
+
+def test_the_reference_says_where_a_kept_answer_would_not_be_found(file):
+    for one in compute(Case(f"{file}:largest", {}), seeds=3):
+        messages.check(one.note)
+    assert compute(Case(f"{file}:largest", {}), seeds=1)[0].note is None
+
+
+@pytest.mark.parametrize(("factory", "count"), [("several", 3), ("largest", 8), ("integers", 1)])
+def test_accuracy_takes_each_set_once(file, factory, count):
+    found = datasets.read(f"{file}:{factory}", {}, None)
+    assert len(found.parts[0].chunks) == count
 
 
 @pytest.mark.parametrize(("factory", "kind"), [("bounded", ValueError), ("out_of_range", IndexError)])

@@ -75,13 +75,14 @@ ROUNDED = {
     "joined": lambda x: torch.cat([x.bfloat16(), x.bfloat16()]).float(),
     "reduced": lambda x: x.bfloat16().amax(0).float(),
     "chosen": lambda x: torch.where(x > 0.2, x.half(), x.bfloat16().half()).float(),
-    "returned": lambda x: -x.bfloat16(),
+    "of 32 bits": lambda x: (x * 1e4).int().bfloat16().reshape(2, 1).float(),
+    "twice": lambda x: (x * 1e6).bfloat16().half().relu().float(),
 }
 
 
 @pytest.mark.parametrize("target", ["interpreter", "cpu"])
 @pytest.mark.parametrize("function", ROUNDED.values(), ids=ROUNDED)
-def test_a_cast_to_a_type_that_no_input_and_no_weight_has_rounds(function, target):
+def test_a_cast_to_a_type_that_no_tensor_of_the_model_has_rounds(function, target):
     class Rounds(nn.Module):
         def forward(self, x):
             return function(x)

@@ -77,8 +77,11 @@ def compute(case: Case, seeds: int, where: Place | None = None) -> list[Referenc
         ModelError: no answer could be verified; says why.
     """
     found = _compute(case, seeds, where)
-    kept = models.get(case.model).describe_kept(**case.build_arguments)
-    found = [replace(one, note="; ".join(filter(None, (one.note, kept))) or None) for one in found]
+    spec = models.get(case.model)
+    notes = [spec.describe_kept(**case.build_arguments)]
+    if spec.sets is not None and seeds > 1 and all(check(o.outputs, o.dtypes, found[0]).reason is None for o in found):
+        notes.append("all input sets have the same answer, so that one kept from an earlier call would not be found")
+    found = [replace(one, note="; ".join(filter(None, (one.note, *notes))) or None) for one in found]
     if reason := describe_incomparable(found):
         raise models.ModelError(f"model {case.model!r}: {reason}")
     return found

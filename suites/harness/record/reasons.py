@@ -75,6 +75,12 @@ def find_cause(text: str) -> str | None:
     return None if other is None else other[0].strip()
 
 
+def name_error(error: BaseException) -> str:
+    """The class and the text of an exception, and its notes."""
+    said = f"{type(error).__name__}: {error}".strip().removesuffix(":")
+    return "; ".join([said, *getattr(error, "__notes__", ())])
+
+
 def shorten(text: str, limit: int = LIMIT) -> str:
     """`text` in at most `limit` characters: its beginning and its end, with ``[...]`` for what is left out between."""
     if len(text) <= limit:

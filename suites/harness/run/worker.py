@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import collector
-from suites.harness.record.reasons import shorten
+from suites.harness.record.reasons import name_error, shorten
 from suites.other_engine.launch import check_origin, explain
 
 PROTOCOL = 1
@@ -43,7 +43,7 @@ def main() -> None:
         handle = _reference_handler(config) if config["backend"] is None else _job_handler(config)
         for line in commands:
             command = json.loads(line)
-            answers.write(json.dumps(_answer(handle, command, explain if config["roots"] else _reason)) + "\n")
+            answers.write(json.dumps(_answer(handle, command, explain if config["roots"] else name_error)) + "\n")
             answers.flush()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -64,11 +64,6 @@ def _answer(handle: Handler, command: dict[str, Any], reason: Callable[[BaseExce
         if isinstance(error, UsageError):  # a sentence for the user, who does not know the class
             return {"error": shorten(str(error), _ERROR_LIMIT)}
         return {"error": shorten(reason(error), _ERROR_LIMIT)}
-
-
-def _reason(error: BaseException) -> str:
-    said = f"{type(error).__name__}: {error}".strip().removesuffix(":")
-    return "; ".join([said, *getattr(error, "__notes__", ())])
 
 
 def _job_handler(config: Mapping[str, Any]) -> Handler:

@@ -6,6 +6,7 @@ that arranges the tensors, once and for every backend.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
@@ -116,7 +117,8 @@ def _find_difference(call: _Call, first: _Call) -> str | None:
 def _parameter_names(model: nn.Module) -> Iterator[str]:
     """Names of the positional parameters of `forward`, and then numbered ones."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    yield from (name for name, one in inspect.signature(model.forward).parameters.items() if one.kind in kinds)
+    with contextlib.suppress(ValueError):  # a module of TorchScript has no signature
+        yield from (name for name, one in inspect.signature(model.forward).parameters.items() if one.kind in kinds)
     number = 0
     while True:
         yield f"argument_{number}"
