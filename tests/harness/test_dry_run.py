@@ -10,6 +10,7 @@ import pytest
 from suites import backends
 from suites.harness.declare.case import BackendRef
 from suites.harness.errors import UsageError
+from suites.harness.record.reasons import name_error
 from suites.harness.run import worker
 from tests import messages
 from tests.harness.commands import call
@@ -225,7 +226,7 @@ def test_a_row_says_a_mistake_of_the_user_without_the_class_of_the_exception():
     def handle(_command, _arguments):
         raise UsageError("backend 'x': expected y")
 
-    assert worker._answer(handle, {"command": "load"}, worker._reason) == {"error": "backend 'x': expected y"}
+    assert worker._answer(handle, {"command": "load"}, name_error) == {"error": "backend 'x': expected y"}
 
 
 @pytest.mark.parametrize("asked", ["int8_static", "fp32,int8_static"])

@@ -93,7 +93,7 @@ def test_the_reference_states_eagers_own_error_and_dtypes(case):
     found = compute(case, seeds=2)
     assert len(found) == 2
     for one in found:
-        assert one.note is None
+        assert one.note == "the same in every call, because only floats of 16 bits or more are varied: input 1"
         assert one.dtypes == ["float32"] * 7 + ["int64"]
         assert [array.dtype for array in one.outputs] == [np.float64] * 7 + [np.int64]
         assert all(0 <= error < 1e-6 for error in one.eager_errors)
@@ -152,7 +152,7 @@ def test_outputs_with_and_without_the_fused_encoder_layer_are_right_where_a_mask
         (own,) = outputs_of(model, inputs)
     assert torch.backends.mha.get_fastpath_enabled()
     assert float(eager[0, 3:].abs().max()) == 0 < float(own[0, 3:].abs().min())
-    assert str(reference.note).endswith(fused.NOTE)
+    assert fused.NOTE in str(reference.note)
     assert (reference.eager_errors is None) == only_narrow
     for output in (eager, own):
         assert check([output.numpy()], ["float32"], reference).reason is None
@@ -164,7 +164,8 @@ def test_outputs_with_and_without_the_fused_encoder_layer_are_right_where_a_mask
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_a_fused_encoder_layer_without_padding_has_one_right_answer(padded):
     (reference,) = compute(Case(padded, {"pads": False}), seeds=1)
-    assert (reference.unfused, reference.note) == (None, None)
+    assert reference.unfused is None
+    assert fused.NOTE not in str(reference.note)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
