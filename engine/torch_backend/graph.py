@@ -46,10 +46,11 @@ class WatchedWeight(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """The weights of the present programs, and address and contents of the small buffers among them."""
+    """The weights of the present programs; the memory of the small buffers among them, and what it held."""
 
     weights: list[WatchedWeight]
-    contents: list[tuple[int, bytes]]
+    memories: list[ctypes.Array[ctypes.c_char]]
+    contents: list[bytes]
 
 
 class Place(NamedTuple):
@@ -148,7 +149,7 @@ class CompiledGraph:
             if now is not tensor() or now._version != known or now.data_ptr() != address:  # noqa: SLF001  # a call for each weight would be slower
                 return False
         # `args` hold the tensors at these addresses, as the loop has seen.
-        return not watched.contents or all(ctypes.string_at(at, len(known)) == known for at, known in watched.contents)
+        return [memory.raw for memory in watched.memories] == watched.contents
 
     def _list_watched(self) -> Sequence[WatchedWeight]:
         return () if self._watched is None else self._watched.weights
@@ -167,7 +168,9 @@ class CompiledGraph:
                 WatchedWeight(p, weakref.ref(t), version(t), t.data_ptr(), _read_contents(t))
                 for p, t in weights.items()
             ]
-            self._watched = Watched(watched, [(w.address, w.contents) for w in watched if w.contents])
+            small = [(w.address, w.contents) for w in watched if w.contents]
+            memories = [(ctypes.c_char * len(contents)).from_address(address) for address, contents in small]
+            self._watched = Watched(watched, memories, [contents for _address, contents in small])
             self._inputs = [p for p in self._tensors if p not in weights]
             self._programs.clear()
 
