@@ -23,7 +23,7 @@ from engine.exporter.dynamic import DynamicShapes, list_narrowed
 from engine.exporter.guards import record_guards
 from engine.exporter.registry import Refusal
 from engine.exporter.signature import list_user_inputs, names_of_parameters
-from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.symbols import Ranges, Symbols, names_of
 from engine.exporter.torch_export import run_torch_export
 from engine.exporter.torch_internals import TreeSpec
 from engine.exporter.walk import Translated, Walk
@@ -112,6 +112,7 @@ class TorchExport:
         name: name of the model's class.
         dynamic: the sizes that differ from call to call.
         seconds: spent in torch.export, decomposition included.
+        ranges: the values of each of torch's symbols for which the program is right.
         watch: tells which weights of the user's model change later.
         assigned: names of attributes to which the model assigns tensors or numbers while it runs; the program does not.
         guards: the conditions on the inputs for which torch captured the model, as torch writes them.
@@ -121,6 +122,7 @@ class TorchExport:
     name: str
     dynamic: DynamicShapes
     seconds: float
+    ranges: Ranges
     watch: WeightWatch
     assigned: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
@@ -130,12 +132,12 @@ def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = Non
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
     args, kwargs = _arguments(example_inputs)
     begin = time.perf_counter()
-    program, dynamic, assigned, guards = run_torch_export(model, args, kwargs, dynamic_shapes)
+    program, dynamic, ranges, least, assigned, guards = run_torch_export(model, args, kwargs, dynamic_shapes)
     seconds = time.perf_counter() - begin
-    narrowed = list_narrowed(dynamic.shapes, list_user_inputs(program), program.range_constraints)
+    narrowed = list_narrowed(dynamic.shapes, list_user_inputs(program), ranges, least)
     dynamic = dynamic._replace(restrictions=(*dynamic.restrictions, *narrowed))
     watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
-    return TorchExport(program, type(model).__name__, dynamic, seconds, watch, assigned, guards)
+    return TorchExport(program, type(model).__name__, dynamic, seconds, ranges, watch, assigned, guards)
 
 
 def translate(model: TorchExport) -> Exported:
@@ -180,7 +182,7 @@ class _Conversion:
         self._guards = model.guards
         graph, inputs = Graph(model.name), list_user_inputs(program)
         names = names_of(model.dynamic.shapes, inputs)
-        self.walk = Walk(graph, Symbols(graph.scope, program.range_constraints, inputs, names))
+        self.walk = Walk(graph, Symbols(graph.scope, model.ranges, inputs, names))
         self.unchecked: list[str] = []  # conditions on inputs that are no guards of the graph
         self.input_names: list[str] = []
         self.input_slots: list[Slot] = []

@@ -67,7 +67,9 @@ def resolve_dynamic_shapes(
     return DynamicShapes(found, tuple(walk.fixed))
 
 
-def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], ranges: Ranges) -> list[str]:
+def list_narrowed(
+    shapes: Mapping[str, Any] | None, inputs: Sequence[Node], ranges: Ranges, least: Mapping[Any, int]
+) -> list[str]:
     """A text such as ``x.shape[0] from 4 to 16 (...)`` for each size whose range the capture has made smaller.
 
     torch assumes 2 or more for a size that another one is a formula of, and for `Dim.AUTO` and `Dim.DYNAMIC`; and it
@@ -78,6 +80,7 @@ def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], rang
         shapes: as of `DynamicShapes`.
         inputs: placeholders for the arguments of a call.
         ranges: least and largest value of each symbol after the capture.
+        least: symbols that begin higher than torch's capture, because the model takes another path below.
     """
     found: dict[Any, str] = {}
     for node, axis, dim in list_dims(shapes, inputs):
@@ -97,13 +100,13 @@ def list_narrowed(shapes: Mapping[str, Any] | None, inputs: Sequence[Node], rang
         if len(symbols) != 1:
             continue
         (symbol,) = symbols
-        least, most = _find_limits(dim)
-        least = _LEAST_OF_HINT if least is None else least
+        start, most = _find_limits(dim)
+        start = _LEAST_OF_HINT if start is None else start
         low, high = (_limit_of(expression, symbol, end) for end in (ranges[symbol].lower, ranges[symbol].upper))
-        if low > least or high < (_LONGEST if most is None else most):
+        if low > start or high < (_LONGEST if most is None else most):
             taken = _write_range(low, high if high < _LONGEST else None)
-            reason = f"torch restricts it so; dynamic_shapes have {_write_range(least, most)}"
-            found.setdefault(symbol, f"{place} {taken} ({reason})")
+            reason = "the model takes another path below" if symbol in least else "torch restricts it so"
+            found.setdefault(symbol, f"{place} {taken} ({reason}; dynamic_shapes have {_write_range(start, most)})")
     return list(found.values())
 
 

@@ -29,6 +29,13 @@ Ranges = Mapping[Any, Any]
 """sympy symbol -> torch's range of values."""
 
 
+class Range(NamedTuple):
+    """A range of values, as torch's."""
+
+    lower: Any
+    upper: Any
+
+
 class Name(NamedTuple):
     """The user's name of a size whose value is that of torch's symbol plus `shift`.
 

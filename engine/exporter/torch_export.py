@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
@@ -26,8 +27,9 @@ from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known, runs_for_effect
 from engine.exporter.signature import list_user_inputs
-from engine.exporter.small_sizes import find_other_paths
+from engine.exporter.small_sizes import find_least_sizes
 from engine.exporter.sources import from_error
+from engine.exporter.symbols import Range, Ranges
 from engine.exporter.torch_internals import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -59,13 +61,16 @@ class Captured(NamedTuple):
 
     Attributes:
         assigned: names of attributes to which the model assigns tensors or numbers while it runs; the program does not.
-        guards: the conditions on the inputs for which the program is right, as torch writes them: those for which
-            torch captured the model, and those of `find_other_paths`. Conditions that decompositions add are left out:
-            they keep to sizes, such as 1 and more, that their results do not need.
+        guards: the conditions on the inputs for which torch captured the model, as torch writes them. Conditions that
+            decompositions add are left out: they keep to sizes, such as 1 and more, that their results do not need.
+        ranges: the values of each symbol for which the program is right.
+        least: symbols whose ranges begin above torch's, because the model takes another path below.
     """
 
     program: ExportedProgram
     dynamic: DynamicShapes
+    ranges: Ranges
+    least: Mapping[Any, int]
     assigned: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
 
@@ -91,7 +96,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
         program, dynamic, assigned = model, DynamicShapes(), []
         captured = _decomposed(program)
-        excluded: list[str] = []  # there is no model to compare the program with
+        least: dict[Any, int] = {}  # there is no model to compare the program with
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
@@ -102,9 +107,10 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
         _check_constants(program)
         captured = _decomposed(program)
-        has_guards = bool(guards_of(program))
-        excluded = find_other_paths(model, captured, args, kwargs, has_guards=has_guards) if dynamic.shapes else []
-    return Captured(captured, dynamic, tuple(assigned), (*guards_of(program), *excluded))
+        least = find_least_sizes(model, captured, args, kwargs) if dynamic.shapes else {}
+    limits = captured.range_constraints
+    raised = {one: Range(value, limits[one].upper if one in limits else sympy.oo) for one, value in least.items()}
+    return Captured(captured, dynamic, {**limits, **raised}, least, tuple(assigned), tuple(guards_of(program)))
 
 
 def check_module(model: Any) -> None:

@@ -183,7 +183,7 @@ def _interface(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
     """
     program, scope = model.program, Scope()
     inputs = list_user_inputs(program)
-    symbols = Symbols(scope, program.range_constraints, inputs, names_of(model.dynamic.shapes, inputs))
+    symbols = Symbols(scope, model.ranges, inputs, names_of(model.dynamic.shapes, inputs))
     with scope.deciding():
         unchecked = record_guards(model.guards, inputs, symbols)
     types, names, slots = [], list[str](), list[Any]()

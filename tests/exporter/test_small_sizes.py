@@ -79,17 +79,6 @@ def test_a_size_of_0_on_another_path_is_refused_and_a_size_of_1_is_not():
         program(torch.randn(0, 4))
 
 
-def test_two_sizes_that_differ_only_together_are_refused_only_together():
-    model = Branch(lambda x: x.shape[0] * x.shape[1] == 1)
-    with messages.warns(engine.GuardWarning):
-        program = compile_for(model, torch.randn(3, 4), m={"min": 1, "max": 9}, n={"min": 1, "max": 9})
-    for shape in ((1, 5), (4, 1), (3, 3)):
-        x = torch.randn(shape)
-        torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
-    with messages.raises(engine.ShapeError):
-        program(torch.randn(1, 1))
-
-
 def test_a_program_with_a_fallback_refuses_them_as_well():
     class Bessel(nn.Module):
         def forward(self, x):
@@ -99,31 +88,6 @@ def test_a_program_with_a_fallback_refuses_them_as_well():
         program = compile_for(Bessel(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
     with messages.raises(engine.ShapeError):
         program(torch.randn(1, 4))
-
-
-@pytest.mark.parametrize("example", [torch.zeros(3, 4), torch.ones(3, 4)], ids=["zeros", "ones"])
-def test_an_example_of_one_repeated_number_hides_no_path(example):
-    class Power(nn.Module):
-        def forward(self, x):
-            return x * x if x.shape[0] == 1 else x
-
-    with messages.warns(engine.GuardWarning):
-        compile_for(Power(), example, n={"min": 1, "max": 9})
-
-
-def test_other_sizes_as_in_the_example_are_tried_where_small_ones_do_not_fit_the_values_of_an_input():
-    class Pick(nn.Module):
-        def forward(self, x, place):
-            picked = x[:, place]
-            return picked * 3 if x.shape[0] == 1 else picked
-
-    batch, length = Dim("batch", min=1, max=9), Dim("length", min=2, max=64)
-    with messages.warns(engine.GuardWarning):
-        engine.compile(
-            Pick().eval(),
-            (torch.randn(3, 8), torch.tensor([7])),
-            dynamic_shapes={"x": {0: batch, 1: length}, "place": None},
-        )
 
 
 class Counting(nn.Module):
@@ -154,8 +118,8 @@ def test_a_model_of_one_path_keeps_all_sizes_and_its_own_state():
     torch.testing.assert_close(program(x, state=program.new_state()), model(x))
 
 
-def test_a_model_that_has_no_copy_is_tried_itself():
-    model = Branch(CONDITIONS["equal"])
+def test_a_model_that_has_no_copy_begins_at_2():
+    model = Branch(lambda _: False)
     model.scale = torch.ones(1, requires_grad=True) * 2  # copy.deepcopy refuses results with a gradient
     with messages.warns(engine.GuardWarning):
         compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
@@ -174,18 +138,6 @@ def test_random_numbers_go_on_as_if_nothing_had_been_tried():
     with pytest.warns(engine.GuardWarning):
         compile_for(Noisy(), torch.ones(3, 4), n={"min": 1, "max": 9})
     torch.testing.assert_close(torch.rand(3), expected, rtol=0, atol=0)
-
-
-def test_a_graph_module_is_tried_without_a_warning_of_torch():
-    example = torch.randn(3, 4)
-    shapes = {"x": {0: Dim("n", min=1, max=9)}}
-    traced = torch.export.export(Branch(lambda _: False), (example,), dynamic_shapes=shapes).module()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        program = engine.compile(traced, (example,), dynamic_shapes=shapes)
-    assert [str(one.message) for one in told] == []
-    x = torch.randn(1, 4)
-    torch.testing.assert_close(program(x), x * 2, rtol=0, atol=0)
 
 
 class CountingSingles(nn.Module):
@@ -222,19 +174,8 @@ class ScalingSingles(nn.Module):
         self.w.mul_(2)
 
 
-class ScalingLists(ScalingSingles):
-    def scale(self):
-        torch._foreach_mul_([self.w.data], 2)
-
-
-class ChangingSlightly(ScalingSingles):
-    def scale(self):
-        torch.nextafter(self.w, self.w * 2, out=self.w)
-
-
-@pytest.mark.parametrize("kind", [ScalingSingles, ScalingLists, ChangingSlightly])
-def test_a_size_at_which_only_the_model_writes_to_a_weight_is_refused_and_the_weight_stays(kind):
-    model = kind().requires_grad_(False)
+def test_a_size_at_which_only_the_model_writes_to_a_weight_is_refused_and_the_weight_stays():
+    model = ScalingSingles().requires_grad_(False)
     with messages.warns(engine.GuardWarning):
         program = compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
     torch.testing.assert_close(model.w, torch.ones(4), rtol=0, atol=0)
@@ -253,21 +194,6 @@ def test_a_branch_that_torch_captures_excludes_no_size():
     torch.testing.assert_close(program(x), Conditional()(x))
 
 
-def test_attributes_of_a_model_that_has_no_copy_stay():
-    class Keeping(nn.Module):
-        def forward(self, x):
-            self.last = x * self.scale
-            return self.last
-
-    model = Keeping()
-    model.scale = torch.ones(1, requires_grad=True) * 2  # copy.deepcopy refuses results with a gradient
-    model(torch.randn(5, 4))
-    before = model.last
-    with pytest.warns(engine.LostStateWarning):
-        compile_for(model, torch.randn(3, 4), n={"min": 1, "max": 9})
-    assert model.last is before
-
-
 def test_weights_that_the_model_scales_while_it_runs_stay():
     model = nn.Embedding(5, 4, max_norm=0.1)
     before = model.weight.detach().clone()
@@ -275,41 +201,6 @@ def test_weights_that_the_model_scales_while_it_runs_stay():
     with pytest.raises(engine.UnsupportedOp):
         engine.compile(model.eval(), (torch.tensor([0, 1, 2]),), dynamic_shapes=shapes)
     torch.testing.assert_close(model.weight.detach(), before, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("noise", [torch.rand_like, lambda x: nn.functional.dropout(x, 0.5, training=True)])
-def test_random_results_are_no_other_path(noise):
-    class Noisy(nn.Module):
-        def forward(self, x):
-            return x + noise(x)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", engine.GuardWarning)
-        program = compile_for(Noisy(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
-    assert program(torch.ones(1, 4)).shape == (1, 4)
-
-
-def test_a_size_with_results_of_another_shape_is_refused_beside_random_numbers():
-    class Noisy(nn.Module):
-        def forward(self, x):
-            noisy = x + torch.rand_like(x)
-            return noisy[0] if x.shape[0] == 1 else noisy
-
-    with messages.warns(engine.GuardWarning):
-        compile_for(Noisy(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
-
-
-def test_warnings_of_torch_at_small_sizes_are_not_printed(capfd):
-    class Spread(nn.Module):
-        def forward(self, x):
-            return x / x.std(0)
-
-    torch.set_warn_always(True)
-    try:
-        compile_for(Spread(), torch.randn(3, 4), n={"min": 1, "max": 9})
-    finally:
-        torch.set_warn_always(False)
-    assert capfd.readouterr() == ("", "")
 
 
 def test_a_size_that_a_call_of_a_program_with_a_fallback_removes_is_refused():
@@ -321,17 +212,6 @@ def test_a_size_that_a_call_of_a_program_with_a_fallback_removes_is_refused():
         program = compile_for(Squeezed(), torch.randn(3, 4), fallback="torch", n={"min": 1, "max": 9})
     with messages.raises(engine.ShapeError):
         program(torch.randn(1, 4))
-
-
-def test_a_mask_that_hides_the_results_of_the_example_hides_no_path():
-    class Masked(nn.Module):
-        def forward(self, x, mask):
-            return (x * 3 if x.shape[0] == 1 else x * 2).masked_fill(mask[:, None], 0)
-
-    n = Dim("n", min=1, max=9)
-    example = (torch.randn(3, 4), torch.tensor([True, False, True]))
-    with messages.warns(engine.GuardWarning):
-        engine.compile(Masked().eval(), example, dynamic_shapes={"x": {0: n}, "mask": {0: n}})
 
 
 def test_a_mask_that_hides_all_keys_of_an_attention_refuses_no_size():
@@ -364,13 +244,6 @@ class Fills(Writing):
         return before
 
 
-class WritesToItsInput(Writing):
-    def forward(self, x):
-        if x.shape[0] == 1:
-            x.mul_(2)
-        return self.b * 1
-
-
 class ChangesItsStructure(Writing):
     def forward(self, x):
         return {"a": x} if x.shape[0] == 1 else {"b": x * 1}
@@ -381,7 +254,7 @@ class Masks(Writing):
         return torch.where(x > 0, x * (3 if x.shape[0] == 1 else 1), torch.finfo(x.dtype).min)
 
 
-@pytest.mark.parametrize("kind", [Fills, WritesToItsInput, ChangesItsStructure, Masks])
+@pytest.mark.parametrize("kind", [Fills, ChangesItsStructure, Masks])
 def test_what_a_model_writes_and_how_it_returns_its_results_is_compared_too(kind):
     with messages.warns(engine.GuardWarning):
         compile_for(kind(), torch.randn(3, 4), n={"min": 1, "max": 9})
@@ -399,19 +272,6 @@ def test_a_buffer_that_is_written_alike_at_all_sizes_excludes_none():
     torch.testing.assert_close(program(x, state=program.new_state()), x[0] * 2)
 
 
-def test_two_of_four_small_sizes_are_refused():
-    class Model(nn.Module):
-        def forward(self, x, y):
-            return x.sum() + 100 if x.shape[0] == 1 and x.shape[1] == 1 else x.sum() - y.sum()
-
-    a, b, c, d = (Dim(name, min=1, max=9) for name in "abcd")
-    shapes = {"x": {0: a, 1: b}, "y": {0: c, 1: d}}
-    with pytest.warns(engine.GuardWarning):
-        program = engine.compile(Model().eval(), (torch.randn(3, 4), torch.randn(5, 6)), dynamic_shapes=shapes)
-    with messages.raises(engine.ShapeError):
-        program(torch.ones(1, 1), torch.ones(2, 2))
-
-
 def test_truth_values_are_compared_too():
     class Positive(nn.Module):
         def forward(self, x):
@@ -421,50 +281,3 @@ def test_truth_values_are_compared_too():
     for size in (0, 1, 5):
         x = torch.randn(size, 4)
         assert torch.equal(program(x), x > 0)
-
-
-@pytest.mark.parametrize(
-    ("function", "example"),
-    [
-        (lambda x: x.relu() if x.shape[0] == 1 else x * 1, torch.rand(3, 3)),
-        (lambda x: x * 3 if x.shape[0] == 1 else x * 2, torch.arange(6)),
-    ],
-    ids=["only positive numbers", "0 in front"],
-)
-def test_the_values_of_an_example_hide_no_path(function, example):
-    class Model(nn.Module):
-        def forward(self, x):
-            return function(x)
-
-    with messages.warns(engine.GuardWarning):
-        compile_for(Model(), example, n={"min": 1, "max": 9})
-
-
-def test_choices_of_some_of_three_small_sizes_are_refused_alone():
-    class Model(nn.Module):
-        def forward(self, x):
-            pair = x.shape[0] * x.shape[1] == 1
-            mixed = x.shape[1] == 1 and x.shape[2] == 0
-            return x.sum(2) * 3 + 1 if pair or mixed else x.sum(2) * 2
-
-    small = {"max": 9}
-    with pytest.warns(engine.GuardWarning):
-        program = compile_for(Model(), torch.randn(3, 4, 5), k={"min": 1, "max": 9}, m=small, n=small)
-    for shape in ((1, 2, 5), (3, 1, 5), (3, 2, 0), (2, 2, 1)):
-        x = torch.randn(shape)
-        torch.testing.assert_close(program(x), x.sum(2) * 2)
-    for shape in ((1, 1, 5), (1, 1, 1), (3, 1, 0), (1, 1, 0)):
-        with messages.raises(engine.ShapeError):
-            program(torch.randn(shape))
-
-
-@pytest.mark.filterwarnings("ignore:ComplexHalf support")
-def test_complex_numbers_of_16_bit_parts_are_compared():
-    """Which torch.equal refuses. The engine has no such type: that is what compile says."""
-
-    class Half(nn.Module):
-        def forward(self, x):
-            return x.chalf()
-
-    with messages.raises(engine.UnsupportedOp):
-        compile_for(Half(), torch.randn(3, 4), n={"min": 1, "max": 9})
