@@ -373,12 +373,12 @@ def _compile_entry(module: Any, example: tuple[Any, ...], config: Config, shapes
     torch 2.11 meets ``min(s, 12*s) == s`` where a model merges axes before a dynamic one. Then torch chooses the range
     of sizes itself, and the conditions become guards, which the engine can reason about. Nothing may be left of them.
     """
-    from engine.exporter import decoding, dynamic
+    from engine.exporter import decoding
 
     try:
         return _compile_artifact(module, example, config, shapes)
     except EngineError as error:
-        if shapes is None or not dynamic.has_unshown_condition(error.__cause__):
+        if shapes is None or type(error) is not EngineError:  # not of torch.export
             raise
         chosen = decoding.leave_to_torch(max_length)
         if (found := _compile_quietly(module, example, config, chosen)) is None:

@@ -1,6 +1,6 @@
 """Makes a functional ExportedProgram of a model: checks, torch.export, decompositions. Knows no Graph.
 
-Re-raises errors of torch.export as one sentence with the user's source position.
+Re-raises errors of torch.export in torch's words, with the user's source position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.exporter.attributes import collect_numbers
 from engine.exporter.context import describe_type
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
-from engine.exporter.dynamic import DynamicShapes, describe_constraints, resolve_dynamic_shapes
+from engine.exporter.dynamic import DynamicShapes, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known, runs_for_effect
 from engine.exporter.signature import list_user_inputs
@@ -35,13 +35,11 @@ from engine.exporter.torch_internals import (
     DynamicOutputShapeException,
     FakeTensor,
     OpOverload,
-    UnsupportedOperatorException,
     guards_of,
     is_mutable,
     is_wrapper,
     keep_unused,
     parts_of,
-    storage_key,
     tree_flatten,
     tree_leaves,
     tree_unflatten,
@@ -151,7 +149,7 @@ def _check_constants(program: ExportedProgram) -> None:
     """
     for name, tensor in program.constants.items():
         if name.startswith(_LIFTED) and isinstance(tensor, torch.Tensor) and fault_of_memory(tensor):
-            raise EngineError(f"torch.export could not capture the model: {_DERIVATIVES}")
+            raise EngineError(f"torch.export: {_DERIVATIVES}")
     _check_tensors(program.constants.items(), ConfigError)
 
 
@@ -159,11 +157,6 @@ _DERIVATIVES = (
     "it computes derivatives, such as by torch.func.grad, which torch.export does not record; "
     'torch.compile(model, backend="engine") can run derivatives of torch.func'
 )
-_FAILS_AT_DERIVATIVES = re.compile(
-    r"view functorch tensor|_unwrap_for_grad\(\)|a fake tensor in the exported program constant's list"
-    r"|^'Tensor' object has no attribute 'constant'$"
-)
-"""How torch.export fails where a model computes derivatives, if it does."""
 _LIFTED = "lifted_tensor_"
 """How torch.export names tensors that the model makes while it is captured."""
 
@@ -242,7 +235,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules
-        with _errors_as_one_sentence(program), keep_unused(filter(runs_for_effect, _targets(program))):
+        with _errors_as_one_sentence(), keep_unused(filter(runs_for_effect, _targets(program))):
             program = program.run_decompositions(table)
     return program
 
@@ -280,81 +273,42 @@ def _mutates(target: OpOverload) -> bool:
 
 
 @contextlib.contextmanager
-def _errors_as_one_sentence(program: ExportedProgram | None = None) -> Iterator[list[str]]:
+def _errors_as_one_sentence() -> Iterator[list[str]]:
     """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence.
 
-    Yields what `quiet` yields. `program` is what torch decomposes in this block, if it does.
+    Yields what `quiet` yields.
     """
     try:
         with quiet() as assigned, torch.no_grad():
             yield assigned
     except Exception as error:
-        raise _sentence(error, program) from error
+        raise _sentence(error) from error
 
 
-_CACHE = re.compile(r"<class 'transformers\.[\w.]*?(\w*Cache)'>")
-_NO_CACHE = (
-    "which a program cannot hold. Compile the model without it: set model.config.use_cache = False, and give no "
-    "past_key_values. To generate text with a cache, see engine.compile_decoder in README.md"
+_CACHE = re.compile(r"<class 'transformers\.[\w.]*?\w*Cache'>")
+_HINT_OF_CACHE = (
+    "a program takes and returns no cache of transformers: set model.config.use_cache = False, and give no "
+    "past_key_values; to generate text with a cache, see engine.compile_decoder in README.md"
+)
+_DEPENDS_ON_VALUES = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+)
+_HINT_OF_VALUES = (
+    "a branch, a shape or a number in the model depends on the values of tensors; a program has fixed ones"
 )
 
 
-_TO_TORCH = re.compile(
-    r"(?: If this type holds tensors, you need to register a pytree.*| Please file an issue on github\.)$"
-)
-"""Sentences at the end of torch's messages that ask the reader to write to torch's developers."""
-
-
-_WRITES_TO_SHARED = re.compile(r"expected compiled_fn to be GraphModule|does not yet handle .*input mutations")
-"""How torch fails where a model writes to a tensor over whose memory there is another parameter or buffer."""
-
-
-def _describe_shared_memory(program: ExportedProgram) -> str | None:
-    """What to change in a model that writes to memory which several of its tensors share; None if none do.
-
-    Names all tensors that share memory with a buffer or a constant: which of them the model writes to is not known yet.
-    """
-    tensors = (program.state_dict | program.constants).items()
-    plain = [(name, one) for name, one in tensors if isinstance(one, torch.Tensor) and not is_wrapper(one)]
-    parameters = program.graph_signature.parameters
-    names: dict[int, list[str]] = {storage_key(one): [] for name, one in plain if name not in parameters}
-    for name, one in plain:
-        if (key := storage_key(one)) in names:
-            names[key].append(name)
-    shared = [" and ".join(group) for group in names.values() if len(group) > 1]
-    if not shared:
-        return None
-    return (
-        f"it writes to memory that several of its tensors share ({', '.join(shared)}): keep one of them, and take the "
-        "others from it in forward"
-    )
-
-
-_NODE = "While executing %"
-"""Where torch begins to describe the node of a graph that failed."""
-
-
-def _sentence(error: Exception, program: ExportedProgram | None) -> EngineError:
-    """An error of torch as an EngineError of one sentence with the user's line."""
-    said = str(error).partition(_NODE)[0]
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or [type(error).__name__]
-    text = describe_constraints(lines) or lines[0]
-    if program is not None and _WRITES_TO_SHARED.search(text):
-        text = _describe_shared_memory(program) or text
-    if _FAILS_AT_DERIVATIVES.search(text):
-        text = _DERIVATIVES
-    if cache := _CACHE.search(text):
-        text = f"it {'returns' if 'in output' in text else 'takes'} a {cache[1]} of transformers, {_NO_CACHE}"
-    if isinstance(error, GuardOnDataDependentSymNode):
-        text = f"its control flow depends on the values of tensors: {text.partition(' (unhinted')[0]}"
-    if isinstance(error, DataDependentOutputException):
-        text = f"its control flow depends on the values of tensors, by {error.func}"
-    if isinstance(error, DynamicOutputShapeException):
-        text = f"the shape of what {error.func} returns depends on the values of tensors"
-    if isinstance(error, PendingUnbackedSymbolNotFound):
-        text = "a shape, or where a slice begins, depends on the values of tensors"
-    if isinstance(error, UnsupportedOperatorException):
-        text = f"torch cannot tell the shape of what {error.func} returns: register it by torch.library.register_fake"
-    text = _TO_TORCH.sub("", text)
+def _sentence(error: Exception) -> EngineError:
+    """The first line of an error of torch, the first item of a list that follows, a hint, and the user's line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    items = [line for line in lines[1:2] if line.startswith("- ")]
+    text = ": ".join([f"torch.export: {type(error).__name__}", *lines[:1], *(one.removeprefix("- ") for one in items)])
+    if isinstance(error, _DEPENDS_ON_VALUES):
+        text += f"; {_HINT_OF_VALUES}"
+    elif _CACHE.search(str(error)):
+        text += f"; {_HINT_OF_CACHE}"
     where = from_error(error)
-    return EngineError(f"torch.export could not capture the model: {text}" + (f" ({where})" if where else ""))
+    return EngineError(text + (f" ({where})" if where else ""))

@@ -27,7 +27,6 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
-    UnsupportedOperatorException,
 )
 
 # The only way to change the arguments of every operator below autograd.
@@ -54,7 +53,6 @@ __all__ = [
     "TorchDispatchMode",
     "TracingContext",
     "TreeSpec",
-    "UnsupportedOperatorException",
     "can_decompose",
     "compile_functional_graphs",
     "decomposition",

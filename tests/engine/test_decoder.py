@@ -429,7 +429,7 @@ def test_the_cache_is_on_the_device_of_its_network():
     ],
 )
 def test_a_condition_that_holds_for_some_lengths_is_refused(condition):
-    with pytest.raises(EngineError, match="takes the branch of the example input only for sizes with"):
+    with messages.raises(EngineError):
         engine.compile_decoder(Branching(condition).eval(), 16)
 
 

@@ -67,11 +67,6 @@ class Branch(nn.Module):
         return x if x.sum() > 0 else -x
 
 
-class Even(nn.Module):
-    def forward(self, x):
-        return 2 * x if x.shape[0] % 2 == 0 else x
-
-
 class Spectrum(nn.Module):
     def forward(self, x):
         return torch.fft.fft(x).real
@@ -79,16 +74,9 @@ class Spectrum(nn.Module):
 
 def test_the_message_about_control_flow(page):
     text = message_of(lambda: engine.compile(Branch().eval(), (torch.ones(2, 3),)))
-    assert text.partition("values of tensors: ")[0] + "values of tensors: ..." in page
-
-
-def test_the_messages_about_limits_of_a_dim(page):
-    with pytest.raises(AssertionError) as raised:
-        torch.export.Dim("batch", min=5, max=2)
-    assert f"`AssertionError: {raised.value}`" in page
-    shapes = {"x": {0: torch.export.Dim("batch", min=4, max=5)}}
-    text = message_of(lambda: engine.compile(Even().eval(), (torch.ones(4, 3),), dynamic_shapes=shapes))
-    assert text.partition("one such size: ")[0] + "one such size: ..." in page.replace("\n", " ")
+    torchs, _, hint = text.partition("; ")
+    shown = page.replace("\n", " ")
+    assert torchs.partition(" (unhinted")[0] + " ...; " + hint.partition(" (")[0] in shown
 
 
 def test_the_message_about_operations_that_are_missing(page):

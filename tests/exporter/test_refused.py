@@ -296,21 +296,20 @@ def _slices(x):
 
 
 @pytest.mark.parametrize(
-    ("function", "text", "reason"),
+    ("function", "text"),
     [
-        (_branches, "if x.sum()", "its control flow depends on the values of tensors: Could not guard"),
-        (_mismatch, "x @", "a and b must have same reduction dim, but got [3, 4] X [7, 7]."),
-        (_raises, "raise ValueError", "the user's own complaint"),
-        (_compares, "if torch.equal", "its control flow depends on the values of tensors, by aten.equal.default"),
-        (_solves, "linalg.lstsq", "the shape of what aten.linalg_lstsq.default returns depends on the values of"),
-        (_slices, "torch.narrow", "a shape, or where a slice begins, depends on the values of tensors"),
+        (_branches, "if x.sum()"),
+        (_mismatch, "x @"),
+        (_raises, "raise ValueError"),
+        (_compares, "if torch.equal"),
+        (_solves, "linalg.lstsq"),
+        (_slices, "torch.narrow"),
     ],
 )
-def test_what_torch_cannot_capture_is_one_sentence_with_the_users_line(function, text, reason, capfd):
-    with pytest.raises(EngineError) as caught:
+def test_what_torch_cannot_capture_is_one_sentence_with_the_users_line(function, text, capfd):
+    with messages.raises(EngineError) as caught:
         export(Function(function).eval(), (f32(3, 4),))
     message = str(caught.value)
-    assert message.startswith(f"torch.export could not capture the model: {reason}")
     assert message.endswith(f" ({HERE}:{line_of(function, text)})")
     assert "\n" not in message
     printed = capfd.readouterr()
@@ -327,9 +326,7 @@ def test_what_the_model_prints_is_still_printed(capsys):
 
 
 def test_a_missing_argument_is_one_sentence():
-    with pytest.raises(
-        EngineError, match=r"^torch.export could not capture the model: missing a required argument: 'input'$"
-    ):
+    with messages.raises(EngineError):
         export(nn.Linear(3, 3).eval(), ())
 
 
@@ -427,30 +424,10 @@ class Paired(nn.Module):
         return x.reshape(2, -1) if x.shape[0] > 3 else x
 
 
-@pytest.mark.parametrize("limits", [{}, {"min": 2, "max": 12}], ids=str)
-def test_a_demand_on_a_dim_is_one_reason_in_the_engines_words_whatever_its_range(limits):
-    batch = torch.export.Dim("batch", **limits)
+@pytest.mark.parametrize("model", [Squared, Paired])
+def test_a_demand_on_a_dim_is_told_in_torchs_words(model):
     with messages.raises(EngineError):
-        export(Squared().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
-    with pytest.raises(EngineError) as caught:
-        export(Paired().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: batch}})
-    text = str(caught.value)
-    assert text.count("the model's code takes the branch") == 1
-    assert "4 <= x.shape[0]" in text
-    assert "(x.shape[0] % 2) == 0 and " in text
-    assert "Infinity" not in text
-
-
-def test_sizes_that_must_agree_are_told_without_a_stop_before_the_next_reason():
-    class Joined(nn.Module):
-        def forward(self, x, y):
-            return x + y if x.shape[1] == 4 else x
-
-    a, b, c = map(torch.export.Dim, "abc")
-    with pytest.raises(EngineError) as caught:
-        export(Joined().eval(), (f32(3, 4), f32(3, 4)), dynamic_shapes={"x": {0: a, 1: c}, "y": {0: b}})
-    assert "the values of b = y.shape[0] and a = x.shape[0] must always be equal; " in str(caught.value) + "; "
-    assert "c can only be 4" in str(caught.value)
+        export(model().eval(), (f32(4, 2),), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
 
 
 @pytest.mark.parametrize(("least", "most", "size"), [(4, 5, 4), (2, 3, 2), (3, 5, 4)])
@@ -480,15 +457,6 @@ def test_an_output_padding_that_torch_refuses_is_refused(axes):
     layer = getattr(nn, f"ConvTranspose{axes}d")(2, 3, 3, stride=2, output_padding=2)
     with messages.raises(ShapeError):
         export(layer.eval(), (f32(1, 2, *[3] * axes),))
-
-
-def test_a_reason_does_not_ask_to_write_to_the_developers_of_torch():
-    def generate(x):
-        yield x
-
-    with pytest.raises(engine.EngineError) as e:
-        engine.compile(Function(generate).eval(), (torch.randn(2),))
-    assert str(e.value).endswith("Found <class 'generator'> in output, which is not a known type.")
 
 
 def test_a_failure_without_a_text_in_a_decomposition_is_named_by_its_class():

@@ -75,7 +75,7 @@ def test_tokens_are_those_of_transformers(name, fields):
         (
             "Llama",
             {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
-            "its control flow depends on the values of tensors",
+            "depends on the values of tensors",
         ),
     ],
     ids=["limit of scores", "attention of its own", "angles that depend on the length"],
