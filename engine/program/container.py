@@ -28,8 +28,8 @@ import safetensors.numpy
 from engine import dtypes
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
 from engine.memory import aligned_empty
-from engine.program.faults import EXPECTED, describe_fault, describe_foreign, describe_special, has_magic
 
+_EXPECTED = "expected a file that the save method of a program or a decoder wrote"
 _KEY = "program"
 _HASH = "program_sha256"
 # The engine's names of the element types -> the names in safetensors.
@@ -39,7 +39,6 @@ _NAMES = {
 }  # fmt: skip
 _DTYPES = {theirs: dtypes.dtype(ours) for ours, theirs in _NAMES.items()}
 _MOST_HEADER_BYTES = 100_000_000  # safetensors' own reader refuses longer headers
-_START_BYTES = 512  # enough to tell which kind of file it is
 _MOST_AXES = 32  # NumPy before version 2 allows no more
 _CHUNK_BYTES = 256 << 10  # stays in a core's second-level cache until its checksum is computed
 
@@ -88,7 +87,8 @@ def convert_errors(path: object) -> Iterator[None]:
         cause = "the machine has too little, or the file is damaged"
         raise ProgramError(f"{path}: reading it asks for more memory than the system grants: {cause}") from None
     except _FAULTS as error:
-        raise ProgramError(f"{path}: the file is damaged: {describe_fault(error)}") from error
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ProgramError(f"{path}: the file is damaged: {told}") from error
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -225,13 +225,13 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
     """
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):  # opening a pipe would block until another process opens it for writing
-        raise ProgramError(f"not a regular file: it is {describe_special(mode)}; {EXPECTED}")
+        raise ProgramError(f"not a regular file; {_EXPECTED}")
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         index, start = _read_index(file, size)
         metadata = index.pop("__metadata__", {})
         if _KEY not in metadata:
-            raise ProgramError(f"not an engine file: it is a safetensors file with weights and no program; {EXPECTED}")
+            raise ProgramError(f"not an engine file; {_EXPECTED}")
         header = metadata[_KEY].encode()
         if hashlib.sha256(header).hexdigest() != metadata[_HASH]:
             raise ProgramError("the header's hash does not match: the file is damaged")
@@ -265,15 +265,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_index(file: FileIO, size: int) -> tuple[dict[str, Any], int]:
     """The index of a file of `size` bytes, and the position after it."""
-    start = _read_bytes(file, 0, min(size, _START_BYTES))
+    start = _read_bytes(file, 0, min(size, 9))
     length = int.from_bytes(start[:8], "little")
-    is_cut = 0 < length <= _MOST_HEADER_BYTES and start[8:9] in (b"{", b"")
-    if size < 8 or (not 0 < length <= size - 8 and not is_cut) or (start[8:9] != b"{" and has_magic(start)):
-        raise ProgramError(describe_foreign(start, size))
+    if start[8:] != b"{" or not 0 < length <= _MOST_HEADER_BYTES:
+        raise ProgramError(f"not an engine file; {_EXPECTED}")
     if length > size - 8:
         raise ProgramError(f"truncated: the header should have {length} bytes, and {size - 8} are left")
-    if length > _MOST_HEADER_BYTES:
-        raise ProgramError(f"the header has {length} bytes; at most {_MOST_HEADER_BYTES} are allowed")
     index = parse_json(_read_bytes(file, 8, length))
     if not isinstance(index, dict):
         raise ProgramError("the file is damaged: the header is no JSON object")

@@ -101,6 +101,7 @@ def find_constants(
 def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
     """The artifact that a document describes. A broken rule raises one of many errors; `convert_errors` converts it."""
     s, scope = header["signature"], formulas.decode_scope(header["sizes"], header["guards"])
+    stored = header.get("origins", origins.encode({}))  # absent where no value has one
     artifact = Artifact(
         name=str(header["name"]),
         types=tuple(_type(*parts, scope=scope) for parts in header["types"]),
@@ -129,7 +130,7 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         passes=tuple((str(name), int(n)) for name, n in header["passes"]),
         scope=scope,
         states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
-        origins=_origins(header, scope),
+        origins=origins.decode(stored, len(header["types"]), scope, _attributes),
         lowered=_name(header["lowered"]),
         components={
             _size(int(value)): {str(name): _size(part) for name, part in parts.items()}
@@ -138,7 +139,7 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
         switches=_switches(header.get("switches", {})),
     )
     _check(artifact)
-    modules = origins.decode_modules(header.get("origins", {}), len(artifact.instructions))
+    modules = origins.decode_modules(stored, len(artifact.instructions))
     return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins, modules))
 
 
@@ -162,13 +163,6 @@ def _type(dtype: str, shape: Any, text: str | None = None, *, scope: sizes.Scope
     """A type from its JSON form: element type, shape, and the encoding if there is one."""
     found = None if text is None else encoding(text)
     return TensorType(dtype, tuple(_extent(size, scope) for size in shape), found)
-
-
-def _origins(header: Mapping[str, Any], scope: sizes.Scope) -> origins.Origins:
-    """The origins in a file; empty for files that were written before values had origins."""
-    if "origins" not in header:
-        return {}
-    return origins.decode(header["origins"], len(header["types"]), scope, _attributes)
 
 
 def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Versions of the file format. The engine writes the newest one and reads all of them.
+"""Versions of the file format. The engine writes the newest one and reads all that a release has written.
 
 A file of an earlier version is read in steps: each function of `UPGRADES` makes a document of one version into a
 document of the next. So the reader knows the newest version alone.
@@ -18,18 +18,10 @@ VERSION = 4
 Document = dict[str, Any]
 
 
-def _upgrade_2(document: Document) -> Document:
-    """Programs of version 2 were written after the passes of the cpu, the only target with passes of its own."""
-    return {**document, "lowered": "cpu"}
-
-
-def _upgrade_3(document: Document) -> Document:
-    """Programs of version 3 have no encoded constants."""
-    return {**document, "components": {}}
-
-
-UPGRADES: dict[int, Callable[[Document], Document]] = {2: _upgrade_2, 3: _upgrade_3}
-"""Version -> makes the document of one program of that version into one of the next version."""
+UPGRADES: dict[int, Callable[[Document], Document]] = {}
+"""Version -> makes the document of one program of that version into one of the next version. No release has written a
+version before 4.
+"""
 
 
 def upgrade(document: Document) -> Document:
@@ -49,8 +41,8 @@ def upgrade(document: Document) -> Document:
         return {**document, "version": VERSION, "entries": entries}
     while type(version) is not int or version != VERSION:
         if type(version) is not int or version not in UPGRADES:
-            known = ", ".join(map(str, UPGRADES))
-            raise ProgramError(f"format version {version!r}; this engine reads {known} and {VERSION}")
+            known = " and ".join(map(str, (*UPGRADES, VERSION)))
+            raise ProgramError(f"format version {version!r}; this engine reads {known}")
         document = UPGRADES[version](document)
         version += 1
     return {**document, "version": VERSION}

@@ -93,7 +93,7 @@ def test_a_program_file_of_an_earlier_engine_gives_what_its_model_gives(version,
 @pytest.mark.parametrize("version", golden.VERSIONS)
 def test_a_file_of_convolutions_of_an_earlier_engine_gives_what_its_model_gives(version, mmap):
     loaded, model = engine.load(golden.file("images", version), mmap=mmap), golden.set_weights(golden.Images())
-    assert loaded.artifact.lowered == ("cpu" if version == 2 else "")
+    assert loaded.artifact.lowered == ""
     assert loaded.lowered.lowered == "cpu"
     assert "channels_last" in dict(loaded.report().passes)
     torch.testing.assert_close(loaded(golden.image()), model(golden.image()), rtol=1e-5, atol=1e-5)
@@ -117,17 +117,13 @@ def update_header(header, version):
     """Make the header of a file of `version` what this engine writes of the same programs."""
     for part in (header, *header.get("entries", {}).values()):
         part.update(version=VERSION)
-        if version == 2 and "instructions" in part:
-            part.update(lowered="cpu")
-        if version <= 3 and "instructions" in part:
-            part.update(components={})
         for instruction in part.get("instructions", []):
             if "compute" in TABLE[instruction["op"]].attributes:  # files from before products had it do not name it
                 instruction["attributes"].setdefault("compute", "element")
 
 
 @pytest.mark.parametrize("mmap", MODES)
-@pytest.mark.parametrize("version", [version for version in golden.VERSIONS if version >= 4])
+@pytest.mark.parametrize("version", golden.VERSIONS)
 def test_a_file_of_encoded_weights_of_an_earlier_engine_gives_what_its_weights_decode_to(version, mmap, tmp_path):
     """Torch rounds the weights here, in groups of 32 and in channels, with scales of the largest / 7 and / 127."""
     loaded = engine.load(golden.file("encoded", version), mmap=mmap, config=engine.Config(target="interpreter"))
@@ -151,7 +147,7 @@ def test_a_file_of_encoded_weights_of_an_earlier_engine_gives_what_its_weights_d
 @pytest.mark.parametrize("version", golden.VERSIONS)
 @pytest.mark.parametrize("name", ["program", "images", "decoder"])
 def test_a_loaded_file_is_saved_again_as_it_was(name, version, mmap, tmp_path):
-    """Packed weights are unpacked to their last bit. A file of version 2 becomes one of the newest that is lowered."""
+    """Packed weights are unpacked to their last bit."""
     load = engine.load_decoder if name == "decoder" else engine.load
     load(golden.file(name, version), mmap=mmap).save(tmp_path / "again.engine")
     header, tensors = described(golden.file(name, version))

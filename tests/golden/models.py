@@ -16,10 +16,8 @@ from torch import nn
 import engine
 
 FOLDER = Path(__file__).resolve().parent
-VERSIONS = (2, 3, 4)
-"""Format versions of the files. Programs of version 2 are lowered for the cpu, later ones are not. From version 4 on
-constants may be encoded, as in the file ``encoded``.
-"""
+VERSIONS = (4,)
+"""Format versions of the files."""
 MAX_LENGTH = 12
 
 
@@ -77,7 +75,7 @@ class Tied(nn.Module):
 
 
 class Images(nn.Module):
-    """Convolutions whose channels lie last in files of version 2, one of them computed with the 1 x 1 in front of it;
+    """Convolutions, one of them computed with the 1 x 1 in front of it;
     chains of pointwise ops; a tail of linear layers.
     """
 
