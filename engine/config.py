@@ -112,18 +112,18 @@ class Choice(Setting):
         """The names."""
         return names(self.kind) if self.kind else self.values
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
         if not (self.optional and value is None):
             _one_of(name, value, self.known())
         return value
 
-    def listed(self, name: str, default: Any) -> list[Switch]:  # noqa: D102  # as the base class says
+    def listed(self, name: str, default: Any) -> list[Switch]:  # as the base class says
         if self.each:
             return list(registered(self.kind))
         summary = f"{self.summary}: {', '.join(self.known())}"
         return [Switch(name, name, self.absent if default is None else _spelled(default), summary)]
 
-    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102  # as the base class says
+    def alternatives(self, name: str) -> list[Alternative]:  # as the base class says
         if not self.tries:
             return []
         found = registered(self.kind) if self.kind else [Switch(name, value, "", "") for value in self.values]
@@ -148,17 +148,17 @@ class Count(Setting):
     words: tuple[str, ...] = ()
     tries: tuple[str, ...] = ()
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
         if value in self.words or (type(value) is int and value >= 1 and not 0 < self.most < value):
             return value
         upper = f"to {self.most}" if self.most else "on"
         words = "".join(f' or "{word}"' for word in self.words)
         raise ConfigError(f"{name}: expected a whole number from 1 {upper}{words}, got {value!r}")
 
-    def parse(self, text: str) -> Any:  # noqa: D102  # as the base class says
+    def parse(self, text: str) -> Any:  # as the base class says
         return int(text) if re.fullmatch("[0-9]{1,18}", text) else text
 
-    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102  # as the base class says
+    def alternatives(self, name: str) -> list[Alternative]:  # as the base class says
         return [Alternative(name, f"{name}={value}", name, value) for value in self.tries]
 
 
@@ -166,12 +166,12 @@ class Count(Setting):
 class Flag(Setting):
     """True or False; ``on`` and ``off`` as text."""
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
         if not isinstance(value, bool):
             raise ConfigError(f"{name}: expected True or False (on or off as text), got {value!r}")
         return value
 
-    def parse(self, text: str) -> Any:  # noqa: D102  # as the base class says
+    def parse(self, text: str) -> Any:  # as the base class says
         return {"on": True, "off": False}.get(text, text)
 
 
@@ -189,7 +189,7 @@ class Passes(Setting):
     paths: bool = False
     optional: bool = False
 
-    def check(self, name: str, value: Any, own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+    def check(self, name: str, value: Any, own: Mapping[str, str]) -> Any:  # as the base class says
         if self.optional and value is None:
             return None
         if not isinstance(value, tuple | list):
@@ -200,13 +200,13 @@ class Passes(Setting):
                 _one_of("pass", one, known)
         return tuple(value)
 
-    def parse(self, text: str) -> Any:  # noqa: D102  # as the base class says
+    def parse(self, text: str) -> Any:  # as the base class says
         return tuple(filter(None, text.split("+")))
 
-    def listed(self, name: str, default: Any) -> list[Switch]:  # noqa: D102  # as the base class says
+    def listed(self, name: str, default: Any) -> list[Switch]:  # as the base class says
         return list(registered("pass")) if self.each else super().listed(name, default)
 
-    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102  # as the base class says
+    def alternatives(self, name: str) -> list[Alternative]:  # as the base class says
         return [Alternative("pass", one, name, one) for one in names("pass")] if self.each else []
 
 
@@ -220,10 +220,10 @@ class Variants(Setting):
 
     kind: str = "kernel"
 
-    def of_target(self, target: str) -> Setting:  # noqa: D102  # as the base class says
+    def of_target(self, target: str) -> Setting:  # as the base class says
         return replace(self, kind=variants_kind(target))
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a dict such as {{"linear": "packed"}}, got {value!r}')
         known = kernel_variants(self.kind)
@@ -234,13 +234,13 @@ class Variants(Setting):
             _one_of(f"{name} of {op}", variant, known[op])
         return _FrozenDict(value)
 
-    def options(self, name: str) -> tuple[str, ...]:  # noqa: D102  # as the base class says
+    def options(self, name: str) -> tuple[str, ...]:  # as the base class says
         return (f"{name}.",)
 
-    def listed(self, _name: str, _default: Any) -> list[Switch]:  # noqa: D102  # as the base class says
+    def listed(self, _name: str, _default: Any) -> list[Switch]:  # as the base class says
         return list(registered("kernel"))
 
-    def alternatives(self, name: str) -> list[Alternative]:  # noqa: D102  # as the base class says
+    def alternatives(self, name: str) -> list[Alternative]:  # as the base class says
         found = []
         for one in registered("kernel"):
             op, _, variant = one.name.partition("=")
@@ -252,7 +252,7 @@ class Variants(Setting):
 class Recipe(Setting):
     """Pairs of a pattern of layer names and a precision; the path of a TOML file as text."""
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # noqa: D102  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
         if value is None:
             return None
         if value == "":

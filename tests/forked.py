@@ -64,11 +64,9 @@ class ForkedProcess:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """As `Popen.poll`."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """As `Popen.wait`."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired("forked worker", timeout or 0)

@@ -123,7 +123,6 @@ class Reshaped(View):
         return elements(self.base).reshape(self.shape)
 
     def undo(self, array: np.ndarray) -> np.ndarray:
-        """As `View.undo`."""
         return array.reshape(self.before)
 
 
@@ -144,7 +143,6 @@ class Permuted(View):
         return elements(self.base).transpose(self.order)
 
     def undo(self, array: np.ndarray) -> np.ndarray:
-        """As `View.undo`."""
         return array.transpose(np.argsort(self.order))
 
 

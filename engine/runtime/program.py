@@ -90,7 +90,6 @@ class Program(CompiledModel[Specialised]):
         return self._example.short_way if self.lowered.is_fixed else lambda _args: UNUSUAL
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As `CompiledModel.__call__`."""
         if not kwargs:
             result = self._short_way(args)
             if result is not UNUSUAL:
@@ -105,7 +104,6 @@ class Program(CompiledModel[Specialised]):
     # --- what outlives a call ------------------------------------------------------------------------------------
 
     def new_state(self) -> State:
-        """As `CompiledModel.new_state`."""
         return State(self.artifact, self._target.device)
 
     def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, list[Any], dict[str, Any]]:
@@ -167,7 +165,6 @@ class Program(CompiledModel[Specialised]):
     # --- reading it ----------------------------------------------------------------------------------------------
 
     def report(self, **sizes: int) -> Report:
-        """As `CompiledModel.report`."""
         self._warn_of_changed_weights()
         chosen, listed = self._for_report(sizes)
         return build_report(
@@ -191,13 +188,11 @@ class Program(CompiledModel[Specialised]):
         return self._for(args, others).profile(args, others, states, runs, roofs=roofs)
 
     def tune(self, *args: Any, rounds: int = 9, folder: str | Path | None = None, **kwargs: Any) -> Tuning:
-        """As `CompiledModel.tune`."""
         options = tuning_options(rounds, folder)
         states, others = self._copy_state(kwargs)
         return self._for(args, others).tune(args, others, states, options)
 
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
-        """As `CompiledModel.trace`."""
         self._warn_of_changed_weights()
         if are_tensors_fake():
             raise ExecutionError(NO_MEMORY_MODE)

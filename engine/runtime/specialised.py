@@ -143,7 +143,6 @@ class Specialised:
     # --- profiling -------------------------------------------------------------------------------------------------
 
     def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
-        """As `CompiledModel.profile`."""
         inputs = self.boundary.unpack(args, kwargs)
         outputs = self.boundary.allocate(inputs)
         samples, calls = [], []

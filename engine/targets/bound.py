@@ -59,7 +59,6 @@ class BoundExecutable(Executable):
         return f"{step.op}{where}"
 
     def summary(self) -> Summary:
-        """As `Executable.summary`."""
         plan = self.plan
         return Summary(
             launches=len(plan.steps),

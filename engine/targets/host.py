@@ -60,7 +60,6 @@ class HostDevice(Device):
     name = "cpu"
 
     def allocate(self, nbytes: int) -> HostBuffer:
-        """As `Device.allocate`."""
         return HostBuffer(nbytes)
 
     def read(self, value: np.ndarray) -> np.ndarray:
@@ -68,7 +67,6 @@ class HostDevice(Device):
         return value
 
     def write(self, value: np.ndarray, elements: np.ndarray | int) -> None:
-        """As `Device.write`."""
         value[...] = elements
 
     def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:

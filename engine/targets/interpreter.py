@@ -128,11 +128,9 @@ class InterpreterExecutable(Executable):
         self._artifact = artifact
 
     def context(self, states: Sequence[Any] = ()) -> Context:
-        """As `Executable.context`."""
         return _CallContext(self._artifact, states)
 
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
-        """As `Executable.trace`."""
         run(self._artifact, [as_array(value) for value in (*inputs, *states)], observe)
 
     def summary(self) -> Summary:
@@ -153,11 +151,9 @@ class InterpreterTarget(Target):
         return None
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
-        """As `Target.prepare`."""
         return _Plain(artifact, borrowed=borrowed)
 
     def executable(self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False) -> Executable:
-        """As `Target.executable`."""
         del config, prepared, keep
         return InterpreterExecutable(artifact)
 

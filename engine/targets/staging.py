@@ -56,5 +56,4 @@ class StagedContext(Context):
             self._device.copy_out(value, wanted)
 
     def look(self, place: Place) -> np.ndarray:
-        """As `Context.look`."""
         return self._context.look(place)

@@ -88,7 +88,6 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return SizedSegments(Boundary(fixed, device=targets.get(self.config.target).device), segments)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As `CompiledModel.__call__`."""
         chosen = self._for(args, kwargs)
         inputs = chosen.boundary.flatten_arguments(args, kwargs)
         tensors = [_as_tensor(value) for value in inputs]
@@ -112,7 +111,6 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
     @property
     def digest(self) -> str:
-        """As `CompiledModel.digest`."""
         return self._example.segments.digest
 
     @property

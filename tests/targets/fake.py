@@ -114,7 +114,6 @@ class FakeConstants(Prepared):
 
 class _Planner(StepPlanner):
     def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
-        """As `StepPlanner.plan`."""
         dense = all(place is None or place.layout.is_dense for place in step.operands[: step.n_inputs])
         if step.op in DENSE_ONLY and not dense and not copied:
             return NEEDS_DENSE
@@ -132,13 +131,11 @@ class _CallContext(Context):
         self._captured: list[Callable[[], None]] = []
 
     def warm_up(self, fixed: Mapping[str, Sequence[FakeValue]]) -> None:
-        """As `Context.warm_up`."""
         self._fixed = fixed
         steps = range(len(self._executable.plan.steps))
         self._captured = [self._executable.kernel(number, self) for number in steps]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """As `Context.run`."""
         assert self._captured or not self._executable.plan.steps, "nothing was captured"
         for kind, values in (("input", inputs), ("output", outputs)):
             assert list(values) == list(self._fixed[kind]), "not the values that were captured"
@@ -164,7 +161,6 @@ class _CallContext(Context):
         return self._device.view(handle, start, place.dtype, place.layout.shape, place.layout.strides)
 
     def look(self, place: Place) -> np.ndarray:
-        """As `Context.look`."""
         self._device.synchronize()
         return self.locate(place).copy()
 
@@ -183,7 +179,6 @@ class FakeExecutable(BoundExecutable):
         self.constants = constants
 
     def context(self, states: Sequence[FakeValue] = ()) -> _CallContext:
-        """As `Executable.context`."""
         return _CallContext(self, states)
 
     def kernel(self, number: int, context: _CallContext) -> Callable[[], None]:
@@ -225,7 +220,6 @@ class FakeTarget(Target):
     def executable(
         self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
     ) -> FakeExecutable:
-        """As `Target.executable`."""
         assert isinstance(prepared, FakeConstants)
         plan = bind(artifact, _Planner(), strategy=config.planner, keep=keep)
         return FakeExecutable(artifact, plan, prepared, self.device)

@@ -128,7 +128,6 @@ class CpuExecutable(BoundExecutable):
     # --- running -----------------------------------------------------------------------------------------------------
 
     def context(self, states: Sequence[Any] = ()) -> Context:
-        """As `Executable.context`."""
         return _CallContext(self, states)
 
     def _borrow(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Lent:

@@ -51,7 +51,6 @@ class _Planner(StepPlanner):
         return None
 
     def check_used(self) -> None:
-        """As `StepPlanner.check_used`."""
         for op, used in self._used.items():
             if not used:
                 raise ConfigError(f"variant {op}={self._variants[op]!r}: no {op} of this program can use it here")
@@ -93,7 +92,6 @@ class CpuTarget(Target):
     def executable(
         self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
     ) -> CpuExecutable:
-        """As `Target.executable`."""
         assert isinstance(prepared, Weights)  # noqa: S101  # made by `prepare`
         per_node = config.dispatch == "per_node"
         plan = self.bind(artifact, config, keep=keep or per_node)
@@ -124,7 +122,6 @@ class CpuTarget(Target):
         return native.peak_flops(config.isa) / native.reference_flops()
 
     def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
-        """As `Target.measure_handover`."""
         return native.measure_handover(first, second, seconds)
 
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:

@@ -197,7 +197,6 @@ class Weights(Prepared):
 
     @property
     def packed_bytes(self) -> int:
-        """As `Prepared.packed_bytes`."""
         with self._lock:
             self._drop_unused()
             return sum(packed.data.nbytes for packed in self.packed.values())

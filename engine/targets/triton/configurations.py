@@ -53,7 +53,6 @@ class RuleOnly(Finder):
     """Lets the kernel's rule decide."""
 
     def find(self, question: Question, candidates: Sequence[Any], rule: Any) -> Any:
-        """As `Finder.find`."""
         del question, candidates
         return rule
 
@@ -76,7 +75,6 @@ class Measured(Finder):
             self._rows |= {Question(row.kernel, row.source, row.sizes): row for row in rows}
 
     def find(self, question: Question, candidates: Sequence[Any], rule: Any) -> Any:
-        """As `Finder.find`."""
         row = self._rows.get(question)
         return rule if row is None else next((c for c in candidates if c._asdict() == row.configuration), rule)
 

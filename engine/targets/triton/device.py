@@ -76,7 +76,6 @@ class TensorBuffer(Buffer):
         return part.view(torch_type(type_.dtype)).view(type_.shape)
 
     def shares_memory_with(self, value: Any) -> bool:
-        """As `Buffer.shares_memory_with`."""
         address = value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr()
         first = self.memory.data_ptr()
         return bool(first <= address < first + self.nbytes)
@@ -141,7 +140,6 @@ class TritonDevice(Device):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # not known before a program needs it
-        """As `Device.name`."""
         return self.place
 
     def allocate(self, nbytes: int) -> TensorBuffer:
@@ -149,7 +147,6 @@ class TritonDevice(Device):
         return TensorBuffer(nbytes, self.place)
 
     def new_result(self, type_: TensorType, place: Any) -> Any:
-        """As `Device.new_result`."""
         import torch
 
         try:
@@ -162,7 +159,6 @@ class TritonDevice(Device):
         return as_elements(value)
 
     def write(self, value: Any, elements: np.ndarray | int) -> None:
-        """As `Device.write`."""
         if isinstance(elements, int):
             value.fill_(elements)
         else:

@@ -115,7 +115,6 @@ class TritonContext(Context):
         return values[number].reshape(-1)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """As `Context.run`."""
         del inputs, outputs  # they are the fixed values
         self._raise_faults()  # of an earlier run whose results have stayed on the device, so that nobody has waited
         if self._is_timed:
@@ -125,7 +124,6 @@ class TritonContext(Context):
         self._seen.copy_(self._faults, non_blocking=True)
 
     def synchronize(self) -> None:
-        """As `Context.synchronize`."""
         with self.naming_errors():
             self._executable.device.wait()
         self._raise_faults()
@@ -147,7 +145,6 @@ class TritonContext(Context):
             raise ExecutionError(f"{self._executable.name_of(int(faults[0]))}: an index is out of range")
 
     def look(self, place: Place) -> np.ndarray:
-        """As `Context.look`."""
         layout, kind = place.layout, dtypes.dtype(place.dtype).numpy
         elements = np.ascontiguousarray(self._executable.device.read(self._storage(place)))
         strides = [stride * kind.itemsize for stride in layout.strides]
@@ -179,7 +176,6 @@ class _OrderedContext(StagedContext):
             super().run(inputs, outputs)
 
     def synchronize(self) -> None:
-        """As `Context.synchronize`."""
         with self._ordered.naming_errors():
             super().synchronize()
 
@@ -203,7 +199,6 @@ class TritonExecutable(BoundExecutable):
         self.constants = constants
 
     def context(self, states: Sequence[Any] = ()) -> TritonContext:
-        """As `Executable.context`."""
         return TritonContext(self, states)
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:

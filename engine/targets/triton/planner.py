@@ -22,7 +22,6 @@ class TritonPlanner(StepPlanner):
         self._used: dict[str, bool] = {}  # op of the program with a wanted variant -> True if a step uses the variant
 
     def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
-        """As `StepPlanner.plan`."""
         wanted = self._device.variants.get(step.op)
         if wanted is not None:
             self._used.setdefault(step.op, False)
@@ -38,7 +37,6 @@ class TritonPlanner(StepPlanner):
         return Planned(kernel, scratch_bytes=launches.scratch_bytes, handle=launches)
 
     def check_used(self) -> None:
-        """As `StepPlanner.check_used`."""
         for op, used in self._used.items():
             if not used:
                 wanted = self._device.variants[op]

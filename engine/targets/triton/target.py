@@ -49,7 +49,6 @@ class TritonTarget(Target):
         self.device = TritonDevice()
 
     def unavailable(self) -> str | None:
-        """As `Target.unavailable`."""
         return _find_obstacle()
 
     def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
@@ -86,7 +85,6 @@ class TritonTarget(Target):
     def executable(
         self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
     ) -> TritonExecutable:
-        """As `Target.executable`."""
         assert isinstance(prepared, Constants)  # noqa: S101  # made by `prepare`
         planner = TritonPlanner(artifact, self._describe(config))
         plan = bind(artifact, planner, strategy=config.planner, keep=keep, check=config.verify)
@@ -109,7 +107,6 @@ class TritonTarget(Target):
     def tune(
         self, artifact: Artifact, config: Config, prepared: Prepared, call: Call, options: TuningOptions
     ) -> Tuning:
-        """As `Target.tune`."""
         from engine.targets.triton import tuning
 
         facts = self._describe(config)._replace(configurations=RuleOnly())

@@ -60,7 +60,6 @@ class EventClock(Clock):
         self._flushed = torch.empty(nbytes, dtype=torch.uint8, device=place)
 
     def measure(self, run: Callable[[], None]) -> float:
-        """As `Clock.measure`."""
         import torch
 
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -80,7 +79,6 @@ class _Recorder(Finder):
         self.asked: dict[Question, tuple[list[Any], Any]] = {}
 
     def find(self, question: Question, candidates: Sequence[Any], rule: Any) -> Any:
-        """As `Finder.find`."""
         self.asked.setdefault(question, (list(candidates), rule))
         return rule
 
@@ -92,7 +90,6 @@ class _Forced(Finder):
         self._question, self._choice = question, choice
 
     def find(self, question: Question, candidates: Sequence[Any], rule: Any) -> Any:
-        """As `Finder.find`."""
         del candidates
         return self._choice if question == self._question else rule
 

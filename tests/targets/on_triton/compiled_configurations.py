@@ -69,7 +69,6 @@ class _Forced(Finder):
         self._number, self.candidates = number, ()
 
     def find(self, question: Question, candidates: Any, rule: Any) -> Any:
-        """As `Finder.find`."""
         del question
         self.candidates = tuple(candidates)
         return rule if self._number is None else candidates[self._number]
