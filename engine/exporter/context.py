@@ -94,6 +94,11 @@ class CallContext:
         """Element type and shape of the (only, or first) result in torch."""
         return tensor_type(self.meta[0] if isinstance(self.meta, list | tuple) else self.meta, self.size)
 
+    def alone(self, value: Value, reason: str) -> Value | list[Value | Missing]:
+        """`value` as the first result of a call. Further ones are missing, because of `reason`, if the call has any."""
+        several = isinstance(self.meta, list | tuple)
+        return [value, *[Missing(reason)] * (len(self.meta) - 1)] if several else value
+
     def refuse(self, reason: str) -> NoReturn:
         """Refuse this call. The user gets the reason together with those of all other refused calls."""
         raise Refusal(reason)

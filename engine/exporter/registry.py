@@ -1,9 +1,9 @@
 """The table of handlers: the function that translates each ATen overload, and its arguments. Knows no graph.
 
-A handler's parameters after the context have the names of the overload's schema. Two kinds of arguments may be left
-out, each with a stated reason: arguments that have the same meaning in all overloads (`COMMON`), and arguments that a
-handler declares `harmless`. A test compares all three with torch's schema, so that no keyword can be dropped
-unnoticed.
+A handler's parameters after the context are those of the overload's schema, under its names or under the handler's
+own. Two kinds of arguments may be left out, each with a stated reason: arguments that have the same meaning in all
+overloads (`COMMON`), and arguments that a handler declares `harmless`. A test compares them with torch's schema, so
+that no keyword can be dropped unnoticed.
 """
 
 from __future__ import annotations
@@ -76,11 +76,13 @@ class Handler:
         overload: the overload that it translates.
         translate: ``translate(context, **arguments)`` -> a value, or a list of values.
         harmless: arguments that `translate` does not take, each with the reason why it can be ignored.
+        renamed: the schema's name of an argument -> the name that `translate` has for it.
     """
 
     overload: OpOverload
     translate: Callable[..., Any]
     harmless: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 HANDLERS: dict[OpOverload, Handler] = {}
@@ -115,15 +117,22 @@ DROPPED: dict[OpOverload, str] = {
 """Overloads without a result whose calls are dropped, each with the reason."""
 
 
-def aten(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Translator], Translator]:
-    """Register the decorated function for overloads whose schemas have the same argument names."""
+def aten(
+    *names: str, harmless: Mapping[str, str] | None = None, renamed: Mapping[str, str] | None = None
+) -> Callable[[Translator], Translator]:
+    """Register the decorated function for several overloads.
+
+    Its parameters with a default, `harmless` and `renamed` need not be in each of their schemas.
+    """
 
     def register(translate: Translator) -> Translator:
         for name in names:
             key = overload(name)
             if key in HANDLERS:
                 raise ValueError(f"{key} has two handlers")
-            HANDLERS[key] = Handler(key, translate, dict(harmless or {}))
+            known = {argument.name for argument in schema_arguments(key)}
+            excused = {one: why for one, why in (harmless or {}).items() if one in known}
+            HANDLERS[key] = Handler(key, translate, excused, renamed or {})
         return translate
 
     return register
@@ -206,5 +215,5 @@ def bind(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
             if reason is not None:
                 raise Refusal(reason)
             continue
-        bound[name] = value
+        bound[handler.renamed.get(name, name)] = value
     return bound

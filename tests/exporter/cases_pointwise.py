@@ -66,7 +66,7 @@ def _call(op, *operands):
     return op(*operands)
 
 
-for name, op in (PRODUCTS | ARITHMETIC).items():
+for name, op in {**PRODUCTS, "div.Tensor": "div", "div.Scalar": "div", **ARITHMETIC}.items():
     CASES += [case(name, pair) for pair in _operands(name, op)]
 WIDTHS = torch.tensor([0, 1, 5, 31, 63, 64, -1])
 for name in SHIFTS:

@@ -12,30 +12,16 @@ def gelu(x: CallContext, self: Value, approximate: str) -> Value:
     return x.emit("gelu", self, approximate=approximate)
 
 
-def _softmax(x: CallContext, op: str, value: Value, dim: int) -> Value:
-    """Cast first, as torch does; a tensor of rank 0 is a vector of one element."""
-    value = x.lifted(x.cast(value, x.result.dtype))
-    return x.reshape(x.emit(op, value, axis=x.axis(dim, len(value.shape))), x.result.shape)
+def _softmax(op: str) -> None:
+    @aten(f"{op}.int", f"_{op}", harmless={"dtype": FROM_META, "half_to_float": FROM_META})
+    def translate(x: CallContext, self: Value, dim: int) -> Value:
+        """Cast first, as torch does; a tensor of rank 0 is a vector of one element."""
+        value = x.lifted(x.cast(self, x.result.dtype))
+        return x.reshape(x.emit(op, value, axis=x.axis(dim, len(value.shape))), x.result.shape)
 
 
-@aten("softmax.int", harmless={"dtype": FROM_META})
-def softmax(x: CallContext, self: Value, dim: int) -> Value:
-    return _softmax(x, "softmax", self, dim)
-
-
-@aten("log_softmax.int", harmless={"dtype": FROM_META})
-def log_softmax(x: CallContext, self: Value, dim: int) -> Value:
-    return _softmax(x, "log_softmax", self, dim)
-
-
-@aten("_softmax", harmless={"half_to_float": FROM_META})
-def _softmax_(x: CallContext, self: Value, dim: int) -> Value:
-    return _softmax(x, "softmax", self, dim)
-
-
-@aten("_log_softmax", harmless={"half_to_float": FROM_META})
-def _log_softmax_(x: CallContext, self: Value, dim: int) -> Value:
-    return _softmax(x, "log_softmax", self, dim)
+_softmax("softmax")
+_softmax("log_softmax")
 
 
 @aten("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")

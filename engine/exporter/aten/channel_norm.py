@@ -15,7 +15,7 @@ from engine.graph import Value
 _MOMENTUM = "how fast kept statistics move, which they do in training only"
 _CUDNN = "chooses among kernels of another device"
 _KEPT = {"momentum": _MOMENTUM, "cudnn_enabled": _CUDNN}
-_FOR_GRADIENTS = Missing("a result for gradients, which are not computed")
+FOR_GRADIENTS = "a result for gradients, which are not computed"
 
 
 def _column(x: CallContext, channel: Value, like: Value, dtype: str) -> Value:
@@ -65,46 +65,26 @@ def _by_group(x: CallContext, value: Value, groups: int, weight: Value | None, b
     return x.cast(_affine(x, x.reshape(y, value.shape), weight, bias), x.result.dtype)
 
 
-@aten("batch_norm", harmless=_KEPT)
+@aten(
+    *("batch_norm", "_native_batch_norm_legit_no_training", "_native_batch_norm_legit.no_stats"),
+    harmless=_KEPT,
+)
 def batch_norm(
     x: CallContext,
     input: Value,
     weight: Value | None,
     bias: Value | None,
-    running_mean: Value | None,
-    running_var: Value | None,
-    training: bool,
+    running_mean: Value | None = None,
+    running_var: Value | None = None,
+    training: bool = False,
+    *,
     eps: float,
-) -> Value:
+) -> Value | list[Value | Missing]:
     if running_mean is None or running_var is None:
-        return _by_batch(x, input, weight, bias, eps)
+        return x.alone(_by_batch(x, input, weight, bias, eps), FOR_GRADIENTS)
     if training:
         x.refuse("training=True moves the kept statistics; call model.eval()")
-    return _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
-
-
-@aten("_native_batch_norm_legit_no_training", harmless={"momentum": _MOMENTUM})
-def batch_norm_no_training(
-    x: CallContext,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value,
-    running_var: Value,
-    eps: float,
-) -> list[Value | Missing]:
-    y = _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
-    return [y, _FOR_GRADIENTS, _FOR_GRADIENTS]
-
-
-@aten(
-    "_native_batch_norm_legit.no_stats",
-    harmless={"momentum": _MOMENTUM, "training": "without kept statistics those of the batch are taken either way"},
-)
-def batch_norm_no_stats(
-    x: CallContext, input: Value, weight: Value | None, bias: Value | None, eps: float
-) -> list[Value | Missing]:
-    return [_by_batch(x, input, weight, bias, eps), _FOR_GRADIENTS, _FOR_GRADIENTS]
+    return x.alone(_by_statistics(x, input, weight, bias, running_mean, running_var, eps), FOR_GRADIENTS)
 
 
 @aten("instance_norm", harmless=_KEPT)
@@ -126,18 +106,15 @@ def instance_norm(
     return _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
 
 
-@aten("group_norm", harmless={"cudnn_enabled": _CUDNN})
-def group_norm(
-    x: CallContext, input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float
-) -> Value:
-    return _by_group(x, input, num_groups, weight, bias, eps)
-
-
 _OF_INPUT = "the input's own shape has it"
 
 
-@aten("native_group_norm", harmless=dict.fromkeys(("N", "C", "HxW"), _OF_INPUT))
-def native_group_norm(
-    x: CallContext, input: Value, weight: Value | None, bias: Value | None, group: int, eps: float
-) -> list[Value | Missing]:
-    return [_by_group(x, input, group, weight, bias, eps), _FOR_GRADIENTS, _FOR_GRADIENTS]
+@aten(
+    *("group_norm", "native_group_norm"),
+    harmless={"cudnn_enabled": _CUDNN, **dict.fromkeys(("N", "C", "HxW"), _OF_INPUT)},
+    renamed={"group": "num_groups"},
+)
+def group_norm(
+    x: CallContext, input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float
+) -> Value | list[Value | Missing]:
+    return x.alone(_by_group(x, input, num_groups, weight, bias, eps), FOR_GRADIENTS)

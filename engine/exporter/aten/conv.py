@@ -22,29 +22,6 @@ def batched(x: CallContext, value: Value, axes: int) -> Value:
     return x.reshape(value, (1, *value.shape)) if len(value.shape) == axes + 1 else value
 
 
-def _conv(
-    x: CallContext,
-    value: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Ints,
-    pads: tuple[Ints, Ints],
-    dilation: Ints,
-    groups: int,
-) -> Value:
-    axes = len(weight.shape) - 2
-    y = x.emit_named(
-        "conv",
-        {"x": batched(x, value, axes), "weight": weight, "bias": bias},
-        stride=spread(stride, axes),
-        low=spread(pads[0], axes),
-        high=spread(pads[1], axes),
-        dilation=spread(dilation, axes),
-        groups=groups,
-    )
-    return x.reshape(y, x.result.shape)
-
-
 def _same(weight: Value, dilation: Ints) -> tuple[Ints, Ints]:
     """Padding that keeps the sizes; an odd element goes behind the axis, as torch has it."""
     axes = len(weight.shape) - 2
@@ -53,92 +30,44 @@ def _same(weight: Value, dilation: Ints) -> tuple[Ints, Ints]:
     return low, [n - before for n, before in zip(total, low, strict=True)]
 
 
-@aten("conv1d", "conv2d", "conv3d")
+@aten(
+    *("conv1d", "conv2d", "conv3d", "conv1d.padding", "conv2d.padding", "conv3d.padding"),
+    *("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input", "convolution"),
+)
 def conv(
     x: CallContext,
     input: Value,
     weight: Value,
     bias: Value | None,
     stride: Ints,
-    padding: Ints,
+    padding: Ints | str,
     dilation: Ints,
     groups: int,
+    output_padding: Ints | None = None,
+    transposed: bool = True,
 ) -> Value:
-    return _conv(x, input, weight, bias, stride, (padding, padding), dilation, groups)
-
-
-@aten("conv1d.padding", "conv2d.padding", "conv3d.padding")
-def conv_padding(
-    x: CallContext,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Ints,
-    padding: str,
-    dilation: Ints,
-    groups: int,
-) -> Value:
-    pads = _same(weight, dilation) if padding == "same" else ((0,), (0,))
-    return _conv(x, input, weight, bias, stride, pads, dilation, groups)
-
-
-def _transposed(
-    x: CallContext,
-    value: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Ints,
-    padding: Ints,
-    output_padding: Ints,
-    groups: int,
-    dilation: Ints,
-) -> Value:
+    """Also transposed, where there is output padding and `transposed` does not deny it."""
     axes = len(weight.shape) - 2
-    low, steps, spaces = spread(padding, axes), spread(stride, axes), spread(dilation, axes)
-    more = spread(output_padding, axes)
-    if any(add >= max(step, space) for add, step, space in zip(more, steps, spaces, strict=True)):
-        raise ShapeError(f"conv_transpose: output_padding {list(more)} is not below stride {list(steps)} or dilation")
+    steps, spaces = spread(stride, axes), spread(dilation, axes)
+    if isinstance(padding, str):
+        low, high = _same(weight, dilation) if padding == "same" else ((0,) * axes, (0,) * axes)
+    else:
+        low = high = spread(padding, axes)
+    op = "conv"
+    if output_padding is not None and transposed:
+        more = spread(output_padding, axes)
+        if any(add >= max(step, space) for add, step, space in zip(more, steps, spaces, strict=True)):
+            raise ShapeError(
+                f"conv_transpose: output_padding {list(more)} is not below stride {list(steps)} or dilation"
+            )
+        op, high = "conv_transpose", tuple(cut - add for cut, add in zip(low, more, strict=True))
     y = x.emit_named(
-        "conv_transpose",
-        {"x": batched(x, value, axes), "weight": weight, "bias": bias},
+        op,
+        {"x": batched(x, input, axes), "weight": weight, "bias": bias},
         stride=steps,
-        low=low,
-        high=tuple(cut - add for cut, add in zip(low, more, strict=True)),
+        low=tuple(low),
+        high=tuple(high),
         dilation=spaces,
         groups=groups,
     )
     return x.reshape(y, x.result.shape)
-
-
-@aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
-def conv_transpose(
-    x: CallContext,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Ints,
-    padding: Ints,
-    output_padding: Ints,
-    groups: int,
-    dilation: Ints,
-) -> Value:
-    return _transposed(x, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@aten("convolution")
-def convolution(
-    x: CallContext,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    transposed: bool,
-    output_padding: Ints,
-    groups: int,
-) -> Value:
-    """What torch's own decompositions make of all the others. Without `transposed` output_padding is not read."""
-    if transposed:
-        return _transposed(x, input, weight, bias, stride, padding, output_padding, groups, dilation)
-    return _conv(x, input, weight, bias, stride, (padding, padding), dilation, groups)

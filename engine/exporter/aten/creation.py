@@ -12,39 +12,27 @@ from engine.ops.create import clamped_diagonal
 from engine.sizes import Size, whole
 
 _DTYPE = {"dtype": FROM_META}
-_LIKE = {"dtype": FROM_META, "self": "only its shape and element type count; torch's result has them"}
-_SIZED = {"dtype": FROM_META, "size": "torch's result has this shape", "self": "only its element type counts"}
+_SIZED = {"dtype": FROM_META, "size": "torch's result has this shape", "self": "torch's result has its shape and type"}
 
 
-def _without(reasons: dict[str, str], *names: str) -> dict[str, str]:
-    return {name: reason for name, reason in reasons.items() if name not in names}
-
-
-def _constant(number: int, sized: tuple[str, ...], like: tuple[str, ...], new: tuple[str, ...]) -> None:
+def _constant(number: int, sized: str) -> None:
+    @aten(sized, f"{sized}_like", f"new_{sized}", harmless=_SIZED)
     def translate(x: CallContext) -> Value:
         return x.fill(number, x.result)
 
-    aten(*sized, harmless=_without(_SIZED, "self"))(translate)
-    aten(*like, harmless=_LIKE)(translate)
-    aten(*new, harmless=_SIZED)(translate)
+
+_constant(0, "zeros")
+_constant(1, "ones")
 
 
-_constant(0, ("zeros",), ("zeros_like",), ("new_zeros",))
-_constant(1, ("ones",), ("ones_like",), ("new_ones",))
-
-
-@aten("zero", harmless={"self": _LIKE["self"]})
+@aten("zero", harmless=_SIZED)
 def zero(x: CallContext) -> Value:
     return x.fill(0, x.result)
 
 
-def _filled(x: CallContext, fill_value: Number) -> Value:
+@aten("full", "full_like", "new_full", harmless=_SIZED)
+def full(x: CallContext, fill_value: Number) -> Value:
     return x.fill(fill_value, x.result)
-
-
-aten("full", harmless=_without(_SIZED, "self"))(_filled)
-aten("full_like", harmless=_LIKE)(_filled)
-aten("new_full", harmless=_SIZED)(_filled)
 
 
 @aten("scalar_tensor", harmless=_DTYPE)
@@ -52,7 +40,8 @@ def scalar_tensor(x: CallContext, s: Number) -> Value:
     return x.scalar(s, x.result.dtype)
 
 
-def _progression(x: CallContext, start: Number, end: Number, step: Number) -> Value:
+@aten("arange", "arange.start", "arange.start_step", harmless=_DTYPE)
+def arange(x: CallContext, end: Number, start: Number = 0, step: Number = 1) -> Value:
     """start, start + step, ... before end. torch counts the elements in float64, or exactly for integers."""
     result = x.result
     if dtypes.dtype(result.dtype).kind == "int":
@@ -67,26 +56,11 @@ def _progression(x: CallContext, start: Number, end: Number, step: Number) -> Va
     return x.emit("arange", start=float(start), step=float(step), length=length, dtype=result.dtype)
 
 
-@aten("arange", harmless=_DTYPE)
-def arange(x: CallContext, end: Number) -> Value:
-    return _progression(x, 0, end, 1)
+def _triangle(op: str) -> None:
+    @aten(op)
+    def translate(x: CallContext, self: Value, diagonal: int) -> Value:
+        return x.emit(op, self, diagonal=clamped_diagonal(diagonal))
 
 
-@aten("arange.start", harmless=_DTYPE)
-def arange_start(x: CallContext, start: Number, end: Number) -> Value:
-    return _progression(x, start, end, 1)
-
-
-@aten("arange.start_step", harmless=_DTYPE)
-def arange_start_step(x: CallContext, start: Number, end: Number, step: Number) -> Value:
-    return _progression(x, start, end, step)
-
-
-@aten("tril")
-def tril(x: CallContext, self: Value, diagonal: int) -> Value:
-    return x.emit("tril", self, diagonal=clamped_diagonal(diagonal))
-
-
-@aten("triu")
-def triu(x: CallContext, self: Value, diagonal: int) -> Value:
-    return x.emit("triu", self, diagonal=clamped_diagonal(diagonal))
+_triangle("tril")
+_triangle("triu")

@@ -7,34 +7,15 @@ from engine.exporter.registry import aten
 from engine.graph import Value
 
 
-def product(x: CallContext, a: Value, b: Value) -> Value:
+@aten("matmul", "mm", "bmm", "mv", "dot", renamed=dict.fromkeys(("mat2", "vec", "tensor"), "other"))
+def product(x: CallContext, self: Value, other: Value) -> Value:
     """torch.matmul: a vector on the left is a row, on the right a column, and its axis is dropped from the result."""
-    left = x.reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
-    right = x.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
+    left = x.reshape(self, (1, *self.shape)) if len(self.shape) == 1 else self
+    right = x.reshape(other, (*other.shape, 1)) if len(other.shape) == 1 else other
     y = x.emit("matmul", left, right)
-    rows = y.shape[-2:-1] if len(a.shape) > 1 else ()
-    columns = y.shape[-1:] if len(b.shape) > 1 else ()
+    rows = y.shape[-2:-1] if len(self.shape) > 1 else ()
+    columns = y.shape[-1:] if len(other.shape) > 1 else ()
     return x.reshape(y, (*y.shape[:-2], *rows, *columns))
-
-
-@aten("matmul")
-def matmul(x: CallContext, self: Value, other: Value) -> Value:
-    return product(x, self, other)
-
-
-@aten("mm", "bmm")
-def mm(x: CallContext, self: Value, mat2: Value) -> Value:
-    return product(x, self, mat2)
-
-
-@aten("mv")
-def mv(x: CallContext, self: Value, vec: Value) -> Value:
-    return product(x, self, vec)
-
-
-@aten("dot")
-def dot(x: CallContext, self: Value, tensor: Value) -> Value:
-    return product(x, self, tensor)
 
 
 @aten("outer")
@@ -69,19 +50,12 @@ def _add_product(x: CallContext, addend: Value, a: Value, b: Value, beta: Number
     return y if beta == 0 else x.emit("add", _scaled(x, addend, beta), y)
 
 
-@aten("addmm")
-def addmm(x: CallContext, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
-    return x.expand(_add_product(x, self, mat1, mat2, beta, alpha), x.result.shape)
-
-
-@aten("addmv")
-def addmv(x: CallContext, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number) -> Value:
-    return _add_product(x, self, mat, vec, beta, alpha)
-
-
-@aten("baddbmm")
-def baddbmm(x: CallContext, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
-    return _add_product(x, self, batch1, batch2, beta, alpha)
+@aten(
+    *("addmm", "addmv", "baddbmm"),
+    renamed=dict.fromkeys(("mat1", "mat", "batch1"), "a") | dict.fromkeys(("mat2", "vec", "batch2"), "b"),
+)
+def addmm(x: CallContext, self: Value, a: Value, b: Value, beta: Number, alpha: Number) -> Value:
+    return x.expand(_add_product(x, self, a, b, beta, alpha), x.result.shape)
 
 
 @aten("addbmm")

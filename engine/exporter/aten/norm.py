@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from engine.exporter.aten.channel_norm import FOR_GRADIENTS
 from engine.exporter.context import CallContext, Missing
 from engine.exporter.registry import aten
 from engine.graph import Value
 from engine.ops.table import broadcast
 
-_FOR_GRADIENTS = "is a result for gradients, which are not computed"
-
 
 def _normalised(
     x: CallContext, op: str, value: Value, shape: Sequence[int], affine: Mapping[str, Value | None], epsilon: float
-) -> Value:
+) -> Value | list[Value | Missing]:
     """Operands of several types are computed in the widest, and the result is rounded once."""
     dtype = value.dtype
     for operand in affine.values():
@@ -25,22 +24,14 @@ def _normalised(
             dtype = x.common_dtype(value, operand)
     operands = {name: None if operand is None else x.cast(operand, dtype) for name, operand in affine.items()}
     y = x.emit_named(op, {**operands, "x": x.cast(value, dtype)}, axes=len(shape), epsilon=epsilon)
-    return x.cast(y, x.result.dtype)
+    return x.alone(x.cast(y, x.result.dtype), FOR_GRADIENTS)
 
 
-@aten("layer_norm", harmless={"cudnn_enable": "chooses among kernels of another device"})
+@aten("layer_norm", "native_layer_norm", harmless={"cudnn_enable": "chooses among kernels of another device"})
 def layer_norm(
     x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
-) -> Value:
+) -> Value | list[Value | Missing]:
     return _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
-
-
-@aten("native_layer_norm")
-def native_layer_norm(
-    x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
-) -> list[Value | Missing]:
-    y = _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
-    return [y, Missing(f"the mean {_FOR_GRADIENTS}"), Missing(f"rstd {_FOR_GRADIENTS}")]
 
 
 def _epsilon(value: Value, eps: float | None) -> float:
@@ -49,19 +40,11 @@ def _epsilon(value: Value, eps: float | None) -> float:
     return torch.finfo(computed).eps if eps is None else eps
 
 
-@aten("rms_norm")
+@aten("rms_norm", "_fused_rms_norm")
 def rms_norm(
     x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
-) -> Value:
+) -> Value | list[Value | Missing]:
     return _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
-
-
-@aten("_fused_rms_norm")
-def _fused_rms_norm(
-    x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
-) -> list[Value | Missing]:
-    y = _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
-    return [y, Missing(f"rstd {_FOR_GRADIENTS}")]
 
 
 # --- attention --------------------------------------------------------------------------------------------------

@@ -19,13 +19,8 @@ def _first(x: CallContext, value: Value, count: int | None, dim: int, descending
     return [x.reshape(values, x.result.shape), x.reshape(places, x.result.shape)]
 
 
-@aten("sort")
+@aten("sort", "sort.stable", harmless={"stable": "a stable order is one of those that False allows"})
 def sort(x: CallContext, self: Value, dim: int, descending: bool) -> list[Value]:
-    return _first(x, self, None, dim, descending)
-
-
-@aten("sort.stable", harmless={"stable": "a stable order is one of those that False allows"})
-def sort_stable(x: CallContext, self: Value, dim: int, descending: bool) -> list[Value]:
     return _first(x, self, None, dim, descending)
 
 

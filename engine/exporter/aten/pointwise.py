@@ -66,54 +66,27 @@ def square(x: CallContext, self: Value) -> Value:
 
 # --- two operands -----------------------------------------------------------------------------------------------
 
+_KINDS = ("Tensor", "Scalar", "Scalar_Tensor")
 PRODUCTS = {  # ATen overload -> op, computed in the result's type, with numbers as `CallContext.arithmetic` takes them
-    "mul.Tensor": "mul",
-    "mul.Scalar": "mul",
-    "div.Tensor": "div",
-    "div.Scalar": "div",
-    "floor_divide": "floor_div",
-    "floor_divide.Scalar": "floor_div",
+    **{f"mul.{kind}": "mul" for kind in ("Tensor", "Scalar")},
+    **dict.fromkeys(("floor_divide", "floor_divide.Scalar"), "floor_div"),
 }
 ARITHMETIC = {  # ATen overload -> op, computed in the result's type
-    "remainder.Tensor": "remainder",
-    "remainder.Scalar": "remainder",
-    "remainder.Scalar_Tensor": "remainder",
-    "fmod.Tensor": "fmod",
-    "fmod.Scalar": "fmod",
-    "atan2": "atan2",
-    "copysign.Tensor": "copysign",
-    "copysign.Scalar": "copysign",
-    "maximum": "maximum",
-    "minimum": "minimum",
+    **{f"remainder.{kind}": "remainder" for kind in _KINDS},
+    **{f"{name}.{kind}": name for name in ("fmod", "copysign") for kind in ("Tensor", "Scalar")},
+    **{name: name for name in ("atan2", "maximum", "minimum")},
     "max.other": "maximum",
     "min.other": "minimum",
-    "bitwise_and.Tensor": "bitwise_and",
-    "bitwise_and.Scalar": "bitwise_and",
-    "bitwise_and.Scalar_Tensor": "bitwise_and",
-    "bitwise_or.Tensor": "bitwise_or",
-    "bitwise_or.Scalar": "bitwise_or",
-    "bitwise_or.Scalar_Tensor": "bitwise_or",
-    "bitwise_xor.Tensor": "bitwise_xor",
-    "bitwise_xor.Scalar": "bitwise_xor",
-    "bitwise_xor.Scalar_Tensor": "bitwise_xor",
-    "__and__.Tensor": "bitwise_and",
-    "__and__.Scalar": "bitwise_and",
-    "__or__.Tensor": "bitwise_or",
-    "__or__.Scalar": "bitwise_or",
-    "__xor__.Tensor": "bitwise_xor",
-    "__xor__.Scalar": "bitwise_xor",
+    **{f"bitwise_{name}.{kind}": f"bitwise_{name}" for name in ("and", "or", "xor") for kind in _KINDS},
+    **{f"__{name}__.{kind}": f"bitwise_{name}" for name in ("and", "or", "xor") for kind in ("Tensor", "Scalar")},
 }
 SHIFTS = {
-    "bitwise_left_shift.Tensor": "shift_left",
-    "bitwise_left_shift.Tensor_Scalar": "shift_left",
-    "bitwise_left_shift.Scalar_Tensor": "shift_left",
-    "bitwise_right_shift.Tensor": "shift_right",
-    "bitwise_right_shift.Tensor_Scalar": "shift_right",
-    "bitwise_right_shift.Scalar_Tensor": "shift_right",
-    "__lshift__.Tensor": "shift_left",
-    "__lshift__.Scalar": "shift_left",
-    "__rshift__.Tensor": "shift_right",
-    "__rshift__.Scalar": "shift_right",
+    **{
+        f"bitwise_{side}_shift.{kind}": f"shift_{side}"
+        for side in ("left", "right")
+        for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    },
+    **{f"__{side[0]}shift__.{kind}": f"shift_{side}" for side in ("left", "right") for kind in ("Tensor", "Scalar")},
 }
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
@@ -191,8 +164,8 @@ def rsub(x: CallContext, self: Operand, other: Operand, alpha: Number) -> Value:
     return x.emit("sub", x.cast(other, x.result.dtype), _times(x, self, alpha))
 
 
-@aten("div.Tensor_mode", "div.Scalar_mode")
-def div(x: CallContext, self: Operand, other: Operand, rounding_mode: str | None) -> Value:
+@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
+def div(x: CallContext, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
     dtype = x.result.dtype
     if rounding_mode is None:
         return x.arithmetic("div", self, other, dtype)
@@ -216,63 +189,41 @@ def _truncated_quotient(x: CallContext, a: Value, b: Value) -> Value:
     return x.emit("add", x.emit("floor_div", a, b), x.emit("cast", short, dtype=a.dtype))
 
 
-def _power(x: CallContext, base: Operand, exponent: Operand) -> Value:
-    dtype = x.result.dtype
-    return x.emit("pow", x.cast(base, dtype), x.cast(exponent, dtype))
-
-
-@aten("pow.Tensor_Tensor", "pow.Scalar")
-def pow_of_tensor(x: CallContext, self: Operand, exponent: Operand) -> Value:
-    return _power(x, self, exponent)
-
-
 ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}  # so torch computes these powers, and it differs from pow for -0 and -inf
 
 
-@aten("pow.Tensor_Scalar")
-def pow_of_number(x: CallContext, self: Value, exponent: Number) -> Value:
-    if exponent < 0 and not _is_float(x.result.dtype):
-        x.refuse("an integer to a negative power, which torch refuses too")
-    if exponent in ROOTS:
-        return x.emit(ROOTS[exponent], x.cast(self, x.result.dtype))
-    return _power(x, self, exponent)
+@aten("pow.Tensor_Tensor", "pow.Scalar", "pow.Tensor_Scalar")
+def power(x: CallContext, self: Operand, exponent: Operand) -> Value:
+    dtype = x.result.dtype
+    base = x.cast(self, dtype)
+    if not isinstance(exponent, Value):
+        if exponent < 0 and not _is_float(dtype):
+            x.refuse("an integer to a negative power, which torch refuses too")
+        if exponent in ROOTS:
+            return x.emit(ROOTS[exponent], base)
+    return x.emit("pow", base, x.cast(exponent, dtype))
 
 
 # --- limits and choice ------------------------------------------------------------------------------------------
 
 
-def clamped(x: CallContext, value: Operand, low: Operand | None, high: Operand | None) -> Value:
-    """The value, no lower than `low`, then no higher than `high`; NaN in any of them wins."""
+@aten(
+    *(f"{name}{which}" for name in ("clamp", "clamp_min", "clamp_max") for which in ("", ".Tensor")),
+    "hardtanh",
+    renamed={"min_val": "min", "max_val": "max"},
+)
+def clamp(x: CallContext, self: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """The value, no lower than `min`, then no higher than `max`; NaN in any of them wins."""
     dtype = x.result.dtype
-    y = x.cast(value, dtype)
-    if low is not None:
-        y = x.emit("maximum", y, x.cast(low, dtype))
-    return y if high is None else x.emit("minimum", y, x.cast(high, dtype))
-
-
-@aten("clamp", "clamp.Tensor")
-def clamp(x: CallContext, self: Value, min: Operand | None, max: Operand | None) -> Value:
-    return clamped(x, self, min, max)
-
-
-@aten("clamp_min", "clamp_min.Tensor")
-def clamp_min(x: CallContext, self: Value, min: Operand) -> Value:
-    return clamped(x, self, min, None)
-
-
-@aten("clamp_max", "clamp_max.Tensor")
-def clamp_max(x: CallContext, self: Value, max: Operand) -> Value:
-    return clamped(x, self, None, max)
-
-
-@aten("hardtanh")
-def hardtanh(x: CallContext, self: Value, min_val: Number, max_val: Number) -> Value:
-    return clamped(x, self, min_val, max_val)
+    y = x.cast(self, dtype)
+    if min is not None:
+        y = x.emit("maximum", y, x.cast(min, dtype))
+    return y if max is None else x.emit("minimum", y, x.cast(max, dtype))
 
 
 @aten("relu6")
 def relu6(x: CallContext, self: Value) -> Value:
-    return clamped(x, self, 0, 6)
+    return clamp(x, self, 0, 6)
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
@@ -289,11 +240,9 @@ def masked_fill(x: CallContext, self: Value, mask: Value, value: Operand) -> Val
 # --- casts ------------------------------------------------------------------------------------------------------
 
 
-@aten("to.dtype", "to.device", "to.dtype_layout", "_to_copy", harmless={"dtype": FROM_META})
+@aten(
+    *("to.dtype", "to.device", "to.dtype_layout", "to.other", "type_as", "_to_copy"),
+    harmless={"dtype": FROM_META, "other": FROM_META},
+)
 def to(x: CallContext, self: Value) -> Value:
-    return x.cast(self, x.result.dtype)
-
-
-@aten("to.other", "type_as", harmless={"other": FROM_META})
-def to_other(x: CallContext, self: Value) -> Value:
     return x.cast(self, x.result.dtype)

@@ -14,7 +14,7 @@ from engine.exporter.registry import aten
 from engine.graph import Value
 
 Ints = Sequence[int]
-_INDICES = Missing("positions of the largest elements are not computed: take the values alone")
+_INDICES = "positions of the largest elements are not computed: take the values alone"
 
 
 def _pool(
@@ -28,36 +28,12 @@ def _pool(
 
 
 def _declare_max(axes: int) -> None:
-    @aten(f"max_pool{axes}d")
+    @aten(f"max_pool{axes}d", f"max_pool{axes}d_with_indices")
     def max_pool(
         x: CallContext, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
-    ) -> Value:
+    ) -> Value | list[Value | Missing]:
         more = {"dilation": spread(dilation, axes), "ceil_mode": ceil_mode}
-        return _pool(x, "max_pool", axes, self, kernel_size, stride, padding, **more)
-
-    @aten(f"max_pool{axes}d_with_indices")
-    def max_pool_with_indices(
-        x: CallContext, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
-    ) -> list[Value | Missing]:
-        return [max_pool(x, self, kernel_size, stride, padding, dilation, ceil_mode), _INDICES]
-
-
-for _axes in (1, 2, 3):
-    _declare_max(_axes)
-
-
-@aten("avg_pool1d")
-def avg_pool1d(
-    x: CallContext,
-    self: Value,
-    kernel_size: Ints,
-    stride: Ints,
-    padding: Ints,
-    ceil_mode: bool,
-    count_include_pad: bool,
-) -> Value:
-    more = {"ceil_mode": ceil_mode, "count_padding": count_include_pad}
-    return _pool(x, "avg_pool", 1, self, kernel_size, stride, padding, **more)
+        return x.alone(_pool(x, "max_pool", axes, self, kernel_size, stride, padding, **more), _INDICES)
 
 
 def _declare_avg(axes: int) -> None:
@@ -70,14 +46,15 @@ def _declare_avg(axes: int) -> None:
         padding: Ints,
         ceil_mode: bool,
         count_include_pad: bool,
-        divisor_override: int | None,
+        divisor_override: int | None = None,
     ) -> Value:
         more = {"ceil_mode": ceil_mode, "count_padding": count_include_pad, "divisor": divisor_override or 0}
         return _pool(x, "avg_pool", axes, self, kernel_size, stride, padding, **more)
 
 
-_declare_avg(2)
-_declare_avg(3)
+for _axes in (1, 2, 3):
+    _declare_max(_axes)
+    _declare_avg(_axes)
 
 # --- as many windows as a size asks for -------------------------------------------------------------------------
 
@@ -133,8 +110,8 @@ def _declare_adaptive(name: str, axes: int, translate: Callable[[CallContext, in
 
 def _declare_adaptive_max(axes: int) -> None:
     @aten(f"adaptive_max_pool{axes}d")
-    def adaptive_max(x: CallContext, self: Value, output_size: Ints) -> list[Value | Missing]:
-        return [_adaptive_max(x, axes, self, output_size), _INDICES]
+    def adaptive_max(x: CallContext, self: Value, output_size: Ints) -> Value | list[Value | Missing]:
+        return x.alone(_adaptive_max(x, axes, self, output_size), _INDICES)
 
 
 for _axes in (1, 2, 3):

@@ -28,34 +28,15 @@ def _reduced(x: CallContext, op: str, value: Value, dim: Dims, keepdim: bool) ->
 # --- sums, means, products --------------------------------------------------------------------------------------
 
 
-@aten("sum.dim_IntList", harmless=_DTYPE)
-def sum_dims(x: CallContext, self: Value, dim: Dims, keepdim: bool) -> Value:
-    return _reduced(x, "sum", self, dim, keepdim)
+def _reduction(op: str, over_axes: str) -> None:
+    @aten(op, over_axes, harmless=_DTYPE)
+    def translate(x: CallContext, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+        return _reduced(x, op, self, dim, keepdim)
 
 
-@aten("sum", harmless=_DTYPE)
-def sum_all(x: CallContext, self: Value) -> Value:
-    return _reduced(x, "sum", self, None, False)
-
-
-@aten("mean.dim", harmless=_DTYPE)
-def mean_dims(x: CallContext, self: Value, dim: Dims, keepdim: bool) -> Value:
-    return _reduced(x, "mean", self, dim, keepdim)
-
-
-@aten("mean", harmless=_DTYPE)
-def mean_all(x: CallContext, self: Value) -> Value:
-    return _reduced(x, "mean", self, None, False)
-
-
-@aten("prod.dim_int", harmless=_DTYPE)
-def prod_dim(x: CallContext, self: Value, dim: int, keepdim: bool) -> Value:
-    return _reduced(x, "prod", self, dim, keepdim)
-
-
-@aten("prod", harmless=_DTYPE)
-def prod_all(x: CallContext, self: Value) -> Value:
-    return _reduced(x, "prod", self, None, False)
+_reduction("sum", "sum.dim_IntList")
+_reduction("mean", "mean.dim")
+_reduction("prod", "prod.dim_int")
 
 
 def _running(op: str) -> None:
@@ -85,25 +66,12 @@ def diff(x: CallContext, self: Value, n: int, dim: int, prepend: Value | None, a
 # --- tests and extremes -----------------------------------------------------------------------------------------
 
 
-def _test(x: CallContext, op: str, value: Value, axes: tuple[int, ...], keepdim: bool) -> Value:
-    """For uint8 torch answers uint8, else bool."""
-    return x.cast(x.emit(op, value, axes=axes, keepdims=keepdim), x.result.dtype)
-
-
 def _tests(op: str) -> None:
-    @aten(op)
-    def over_all(x: CallContext, self: Value) -> Value:
-        return _test(x, op, self, tuple(range(len(self.shape))), False)
-
-    @aten(f"{op}.dim")
-    def over_one(x: CallContext, self: Value, dim: int, keepdim: bool) -> Value:
-        return _test(x, op, self, _axes(x, dim, len(self.shape)), keepdim)
-
-    @aten(f"{op}.dims")
-    def over_several(x: CallContext, self: Value, dim: Sequence[int] | None, keepdim: bool) -> Value:
-        """Unlike elsewhere an empty list reduces nothing: each element is tested."""
-        axes = () if dim is not None and not dim else _axes(x, dim, len(self.shape))
-        return _test(x, op, self, axes, keepdim)
+    @aten(op, f"{op}.dim", f"{op}.dims")
+    def translate(x: CallContext, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+        """For uint8 torch answers uint8, else bool. Unlike elsewhere an empty list reduces nothing."""
+        axes = () if isinstance(dim, Sequence) and not dim else _axes(x, dim, len(self.shape))
+        return x.cast(x.emit(op, self, axes=axes, keepdims=keepdim), x.result.dtype)
 
 
 _tests("any")
@@ -128,13 +96,9 @@ def _position(x: CallContext, op: str, value: Value, dim: int | None, keepdim: b
 
 
 def _extremes(name: str, op: str, position: str) -> None:
-    @aten(op)
-    def over_several(x: CallContext, self: Value, dim: Sequence[int], keepdim: bool) -> Value:
+    @aten(op, name)
+    def without_position(x: CallContext, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
         return _extreme(x, op, self, dim, keepdim)
-
-    @aten(name)
-    def over_all(x: CallContext, self: Value) -> Value:
-        return _extreme(x, op, self, None, False)
 
     @aten(f"{name}.dim")
     def with_position(x: CallContext, self: Value, dim: int, keepdim: bool) -> list[Value]:
@@ -168,19 +132,16 @@ def _with_mean(spread: Callable[..., Value]) -> Callable[..., list[Value]]:
 
 
 def _variances(name: str, measure: Callable[..., Value | list[Value]]) -> None:
-    @aten(name)
-    def over_all(x: CallContext, self: Value, unbiased: bool) -> Value | list[Value]:
-        return measure(x, self, None, int(unbiased), False)
-
-    @aten(f"{name}.dim")
-    def over_several(x: CallContext, self: Value, dim: Dims, unbiased: bool, keepdim: bool) -> Value | list[Value]:
-        return measure(x, self, dim, int(unbiased), keepdim)
-
-    @aten(f"{name}.correction")
-    def corrected(
-        x: CallContext, self: Value, dim: Dims, correction: Number | None, keepdim: bool
+    @aten(name, f"{name}.dim", f"{name}.correction")
+    def translate(
+        x: CallContext,
+        self: Value,
+        dim: Dims = None,
+        unbiased: bool = True,
+        correction: Number | None = None,
+        keepdim: bool = False,
     ) -> Value | list[Value]:
-        return measure(x, self, dim, 1 if correction is None else correction, keepdim)
+        return measure(x, self, dim, int(unbiased) if correction is None else correction, keepdim)
 
 
 _variances("var", _variance)

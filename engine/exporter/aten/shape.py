@@ -24,14 +24,9 @@ def _sizes(shape: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(count // known if size == -1 else size for size in shape)
 
 
-@aten("view", "_unsafe_view")
+@aten("view", "_unsafe_view", "reshape", renamed={"shape": "size"})
 def view(x: CallContext, self: Value, size: Sequence[int]) -> Value:
     return x.reshape(self, _sizes(size, self.type.size))
-
-
-@aten("reshape")
-def reshape(x: CallContext, self: Value, shape: Sequence[int]) -> Value:
-    return x.reshape(self, _sizes(shape, self.type.size))
 
 
 @aten("view_as", "reshape_as")
@@ -52,55 +47,33 @@ def unflatten(x: CallContext, self: Value, dim: int, sizes: Sequence[int]) -> Va
     return x.reshape(self, (*self.shape[:axis], *_sizes(sizes, self.shape[axis]), *self.shape[axis + 1 :]))
 
 
-def _squeezed(x: CallContext, value: Value, dims: Sequence[int]) -> Value:
-    axes = {x.axis(dim, len(value.shape)) for dim in dims}
-    return x.reshape(value, [size for axis, size in enumerate(value.shape) if axis not in axes or size != 1])
+@aten("squeeze", "squeeze.dim", "squeeze.dims")
+def squeeze(x: CallContext, self: Value, dim: int | Sequence[int] | None = None) -> Value:
+    rank = len(self.shape)
+    axes = {x.axis(one, rank) for one in (range(rank) if dim is None else _listed(dim))}
+    return x.reshape(self, [size for axis, size in enumerate(self.shape) if axis not in axes or size != 1])
 
 
-@aten("squeeze")
-def squeeze(x: CallContext, self: Value) -> Value:
-    return _squeezed(x, self, range(len(self.shape)))
-
-
-@aten("squeeze.dim")
-def squeeze_dim(x: CallContext, self: Value, dim: int) -> Value:
-    return _squeezed(x, self, [dim])
-
-
-@aten("squeeze.dims")
-def squeeze_dims(x: CallContext, self: Value, dim: Sequence[int]) -> Value:
-    return _squeezed(x, self, dim)
-
-
-def _unsqueezed(x: CallContext, value: Value, dim: int) -> Value:
-    axis = x.axis(dim, len(value.shape) + 1)
-    return x.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:]))
+def _listed(dims: int | Sequence[int]) -> Sequence[int]:
+    return [dims] if isinstance(dims, int) else dims
 
 
 @aten("unsqueeze")
 def unsqueeze(x: CallContext, self: Value, dim: int) -> Value:
-    return _unsqueezed(x, self, dim)
+    axis = x.axis(dim, len(self.shape) + 1)
+    return x.reshape(self, (*self.shape[:axis], 1, *self.shape[axis:]))
 
 
 # --- another order of axes --------------------------------------------------------------------------------------
 
 
-def _swapped(x: CallContext, value: Value, dim0: int, dim1: int) -> Value:
-    rank = len(value.shape)
+@aten("transpose.int", "swapaxes", "mT", renamed={"axis0": "dim0", "axis1": "dim1"})
+def transpose(x: CallContext, self: Value, dim0: int = -2, dim1: int = -1) -> Value:
+    rank = len(self.shape)
     order = list(range(max(rank, 1)))
     a, b = x.axis(dim0, rank), x.axis(dim1, rank)
     order[a], order[b] = order[b], order[a]
-    return x.permute(value, order) if rank else value
-
-
-@aten("transpose.int")
-def transpose(x: CallContext, self: Value, dim0: int, dim1: int) -> Value:
-    return _swapped(x, self, dim0, dim1)
-
-
-@aten("swapaxes")
-def swapaxes(x: CallContext, self: Value, axis0: int, axis1: int) -> Value:
-    return _swapped(x, self, axis0, axis1)
+    return x.permute(self, order) if rank else self
 
 
 @aten("t", "numpy_T")
@@ -109,33 +82,20 @@ def reversed_axes(x: CallContext, self: Value) -> Value:
     return x.permute(self, range(len(self.shape))[::-1])
 
 
-@aten("mT")
-def mT(x: CallContext, self: Value) -> Value:  # noqa: N802  # torch's name
-    return _swapped(x, self, -2, -1)
-
-
 @aten("permute")
 def permute(x: CallContext, self: Value, dims: Sequence[int]) -> Value:
     return x.permute(self, [x.axis(dim, len(self.shape)) for dim in dims])
 
 
-def _moved(x: CallContext, value: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
-    rank = len(value.shape)
+@aten("movedim.int", "movedim.intlist")
+def movedim(x: CallContext, self: Value, source: int | Sequence[int], destination: int | Sequence[int]) -> Value:
+    rank = len(self.shape)
     if not rank:
-        return value
-    placed = {x.axis(to, rank): x.axis(dim, rank) for dim, to in zip(source, destination, strict=True)}
+        return self
+    pairs = zip(_listed(source), _listed(destination), strict=True)
+    placed = {x.axis(to, rank): x.axis(dim, rank) for dim, to in pairs}
     rest = iter(axis for axis in range(rank) if axis not in placed.values())
-    return x.permute(value, [placed[axis] if axis in placed else next(rest) for axis in range(rank)])
-
-
-@aten("movedim.int")
-def movedim(x: CallContext, self: Value, source: int, destination: int) -> Value:
-    return _moved(x, self, [source], [destination])
-
-
-@aten("movedim.intlist")
-def movedim_list(x: CallContext, self: Value, source: Sequence[int], destination: Sequence[int]) -> Value:
-    return _moved(x, self, source, destination)
+    return x.permute(self, [placed[axis] if axis in placed else next(rest) for axis in range(rank)])
 
 
 # --- repetition -------------------------------------------------------------------------------------------------
@@ -152,12 +112,14 @@ def expand_as(x: CallContext, self: Value, other: Value) -> Value:
     return x.expand(self, other.shape)
 
 
-def _repeated(x: CallContext, value: Value, repeats: Sequence[int]) -> Value:
+@aten("repeat", "tile", renamed={"dims": "repeats"})
+def repeat(x: CallContext, self: Value, repeats: Sequence[int]) -> Value:
     """Every repeated axis gets one of size 1 in front of it, which is expanded and merged.
 
     So does one whose size is known only in a call: a comparison with 1 would restrict the program to one answer.
     """
-    value = x.reshape(value, (*[1] * (len(repeats) - len(value.shape)), *value.shape))
+    repeats = (*[1] * (len(self.shape) - len(repeats)), *repeats)
+    value = x.reshape(self, (*[1] * (len(repeats) - len(self.shape)), *self.shape))
     apart: list[int] = []
     wide: list[int] = []
     for size, times in zip(value.shape, repeats, strict=True):
@@ -172,16 +134,6 @@ def _repeated(x: CallContext, value: Value, repeats: Sequence[int]) -> Value:
 
 def _is_always_1(size: int) -> bool:
     return type(size) is int and size == 1
-
-
-@aten("repeat")
-def repeat(x: CallContext, self: Value, repeats: Sequence[int]) -> Value:
-    return _repeated(x, self, repeats)
-
-
-@aten("tile")
-def tile(x: CallContext, self: Value, dims: Sequence[int]) -> Value:
-    return _repeated(x, self, (*[1] * (len(self.shape) - len(dims)), *dims))
 
 
 # --- parts ------------------------------------------------------------------------------------------------------
@@ -251,14 +203,9 @@ def split(x: CallContext, self: Value, split_size: int, dim: int) -> list[Value]
     return _parts(x, self, dim, _even(self.shape[x.axis(dim, len(self.shape))], split_size))
 
 
-@aten("split_with_sizes")
+@aten("split_with_sizes", "split.sizes", renamed={"split_size": "split_sizes"})
 def split_with_sizes(x: CallContext, self: Value, split_sizes: Sequence[int], dim: int) -> list[Value]:
     return _parts(x, self, dim, split_sizes)
-
-
-@aten("split.sizes")
-def split_sizes(x: CallContext, self: Value, split_size: Sequence[int], dim: int) -> list[Value]:
-    return _parts(x, self, dim, split_size)
 
 
 @aten("chunk")
@@ -331,7 +278,7 @@ def cat(x: CallContext, tensors: Sequence[Value], dim: int) -> Value:
 
 @aten("stack")
 def stack(x: CallContext, tensors: Sequence[Value], dim: int) -> Value:
-    parts = [_unsqueezed(x, x.cast(t, x.result.dtype), dim) for t in tensors]
+    parts = [unsqueeze(x, x.cast(t, x.result.dtype), dim) for t in tensors]
     return parts[0] if len(parts) == 1 else x.emit("concat", *parts, axis=x.axis(dim, len(parts[0].shape)))
 
 
@@ -392,12 +339,7 @@ def _joined(x: CallContext, axis: int, *parts: Value) -> Value:
     return kept[0] if len(kept) == 1 else x.emit("concat", *kept, axis=axis)
 
 
-@aten("copy", harmless={"non_blocking": "copies within one device are synchronous"})
-def copy(x: CallContext, self: Value, src: Value) -> Value:
-    """`self` with every element replaced by those of `src`."""
-    return x.expand(x.cast(src, self.dtype), self.shape)
-
-
-@aten("fill.Scalar", "fill.Tensor")
+@aten("copy", "fill.Scalar", "fill.Tensor", renamed={"src": "value"})
 def fill(x: CallContext, self: Value, value: Value | Number) -> Value:
+    """Every element of `self` replaced."""
     return x.expand(x.cast(value, self.dtype), self.shape)

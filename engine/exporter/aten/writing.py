@@ -8,16 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine import dtypes
+from engine.exporter.aten.indexing import positions
 from engine.exporter.context import CallContext, Operand
 from engine.exporter.registry import aten
 from engine.graph import Value
-
-_POSITIONS = ("int64", "int32")
-
-
-def _positions(x: CallContext, index: Value) -> Value:
-    return index if index.dtype in _POSITIONS else x.cast(index, "int64")
-
 
 # --- along one axis ---------------------------------------------------------------------------------------------
 
@@ -32,7 +26,7 @@ def _scattered(x: CallContext, target: Value, dim: int, index: Value, source: Op
     if target.dtype == "bool" and reduce in ("prod", "amax", "amin"):
         numbers = x.cast(x.cast(source, "bool"), "uint8") if isinstance(source, Value) else int(bool(source))
         return x.cast(_scattered(x, x.cast(target, "uint8"), dim, index, numbers, reduce), "bool")
-    into, places = x.lifted(target), x.lifted(_positions(x, index))
+    into, places = x.lifted(target), x.lifted(positions(x, index))
     given = x.cast(source, into.dtype)
     given = x.lifted(given) if isinstance(source, Value) else x.expand(given, places.shape)
     if len(places.shape) != len(into.shape) and 0 in places.shape:
@@ -41,24 +35,9 @@ def _scattered(x: CallContext, target: Value, dim: int, index: Value, source: Op
     return x.reshape(y, target.shape)
 
 
-@aten("scatter.src")
-def scatter_src(x: CallContext, self: Value, dim: int, index: Value, src: Value) -> Value:
-    return _scattered(x, self, dim, index, src, "none")
-
-
-@aten("scatter.value")
-def scatter_value(x: CallContext, self: Value, dim: int, index: Value, value: Operand) -> Value:
-    return _scattered(x, self, dim, index, value, "none")
-
-
-@aten("scatter.reduce")
-def scatter_with(x: CallContext, self: Value, dim: int, index: Value, src: Value, reduce: str) -> Value:
-    return _scattered(x, self, dim, index, src, REDUCE[reduce])
-
-
-@aten("scatter.value_reduce")
-def scatter_value_with(x: CallContext, self: Value, dim: int, index: Value, value: Operand, reduce: str) -> Value:
-    return _scattered(x, self, dim, index, value, REDUCE[reduce])
+@aten("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", renamed={"src": "value"})
+def scatter(x: CallContext, self: Value, dim: int, index: Value, value: Operand, reduce: str = "none") -> Value:
+    return _scattered(x, self, dim, index, value, REDUCE.get(reduce, reduce))
 
 
 @aten("scatter_add")
@@ -103,7 +82,7 @@ def one_hot(x: CallContext, self: Value, num_classes: int) -> Value:
     """A class outside of [0, num_classes) is an error at run time."""
     if num_classes < 0:
         x.refuse("without num_classes the result's shape depends on the values of tensors")
-    places = x.reshape(_positions(x, self), (*self.shape, 1))
+    places = x.reshape(positions(x, self), (*self.shape, 1))
     return _scattered(x, x.fill(0, x.result), -1, places, 1, "none")
 
 
@@ -115,7 +94,7 @@ def index_put(x: CallContext, self: Value, indices: Sequence[Value | None], valu
     given = {axis: index for axis, index in enumerate(indices) if index is not None}
     if any(index.dtype in ("bool", "uint8") for index in given.values()):
         return _masked(x, self, given, values, accumulate)
-    places = [_positions(x, index) for index in given.values()]
+    places = [positions(x, index) for index in given.values()]
     return x.emit("index_put", self, values, *places, axes=tuple(given), accumulate=accumulate)
 
 
