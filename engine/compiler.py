@@ -30,7 +30,7 @@ from engine.runtime.decoder import ENTRIES, FACTS, Decoder
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
-from engine.runtime.warn import warn, warn_of_assigned, warn_of_decoded, warn_of_left
+from engine.runtime.warn import warn, warn_of_decoded, warn_of_left
 from engine.suggest import unknown
 
 if TYPE_CHECKING:
@@ -190,19 +190,10 @@ def _compile_artifact(model: Any, example_inputs: Any, config: Config, dynamic_s
 def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
     """Translate the exported program, run the common passes, number the values. Raises as `compile`."""
     from engine import exporter
-    from engine.exporter import trees
 
-    warn_of_assigned(model.name, model.assigned)
     exported = exporter.translate(model)
     started = time.perf_counter() - exported.translate_seconds
-    signature = program.Signature(
-        trees.describe(exported.input_tree),
-        trees.describe(exported.output_tree),
-        tuple(exported.input_slots),
-        tuple(exported.output_slots),
-        tuple(exported.input_names),
-        exported.parameters,
-    )
+    signature = program.Signature(*exported.interface)
     warn_of_decoded(exported.graph.name, passes.precision.find_decoded(exported.graph))
     log = passes.run_common(exported.graph, config)
     warn_of_left(exported.graph.name, passes.precision.find_left(exported.graph))
@@ -214,8 +205,7 @@ def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
         )
     _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.restrictions])
     _warn_of_unchecked(artifact.name, exported.unchecked)
-    rebuild = trees.rebuilder(exported.output_tree)
-    return _Compiled(artifact, rebuild, exported.export_seconds, started, model.watch.find_changed)
+    return _Compiled(artifact, exported.rebuild, model.seconds, started, model.watch.find_changed)
 
 
 def _warn_of_restrictions(name: str, restrictions: Sequence[str]) -> None:

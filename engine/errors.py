@@ -98,10 +98,6 @@ class DecodedWeightsWarning(EngineWarning):
     """Some quantised weights of the model are stored decoded, as floats. The message names them."""
 
 
-class LostStateWarning(EngineWarning):
-    """The model assigns tensors or numbers to attributes while it runs, and the program does not. It names them."""
-
-
 class PlainWeightsWarning(EngineWarning):
     """Some weights stay in float, although `Config.precision` or a recipe says otherwise. The message names them."""
 

@@ -7,8 +7,6 @@ afterwards, and what the buffer holds, have the type and the shape of the source
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import Graph, Node
 
-from engine.errors import EngineError, InternalError
+from engine.errors import EngineError
 
 COPY = torch.ops.aten.copy_.default
 
@@ -42,23 +40,8 @@ def convert_copied(program: ExportedProgram) -> ExportedProgram:
     )
 
 
-@contextmanager
-def explain_lost_copies(program: ExportedProgram) -> Iterator[None]:
-    """A block in which an InternalError becomes an EngineError if torch has lost a conversion of the program before."""
-    try:
-        yield
-    except InternalError as error:
-        lost = _find_lost(program)
-        if lost is None:
-            raise
-        raise EngineError(
-            f"the ExportedProgram was decomposed by torch, which has lost how values are converted when they are "
-            f"copied to the buffer {lost}: compile the model, or the ExportedProgram before run_decompositions"
-        ) from error
-
-
-def _find_lost(program: ExportedProgram) -> str | None:
-    """A buffer to which the program writes values of another type or shape; None if there is none."""
+def check_written(program: ExportedProgram) -> None:
+    """EngineError if torch has lost a conversion of the program, which was decomposed before."""
     held = program.state_dict | program.constants
     (output,) = program.graph.find_nodes(op="output")
     for node, spec in zip(output.args[0], program.graph_signature.output_specs, strict=True):
@@ -66,8 +49,10 @@ def _find_lost(program: ExportedProgram) -> str | None:
         if isinstance(buffer, torch.Tensor):
             written = node.meta["val"]
             if (written.dtype, list(written.shape)) != (buffer.dtype, list(buffer.shape)):
-                return str(spec.target)
-    return None
+                raise EngineError(
+                    f"run_decompositions of torch has lost how values are converted for the buffer {spec.target}: "
+                    "compile the model, or the ExportedProgram before run_decompositions"
+                )
 
 
 def _copy_graph(graph: Graph) -> Graph:

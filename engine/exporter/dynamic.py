@@ -95,16 +95,13 @@ def list_narrowed(
     """
     found: dict[Any, str] = {}
     for node, axis, dim in list_dims(shapes, inputs):
+        place, expression = f"{node.name}.shape[{axis}]", get_expression(node, axis)
         if not isinstance(dim, Dim | _Hint):
             continue
-        place = f"{node.name}.shape[{axis}]"
-        expression = get_expression(node, axis)
         if expression is None or expression.is_number:
-            size = int(node.meta["val"].shape[axis])
-            fixes = f"the model's code fixes it, or combines it with a fixed size of {size}"
-            reason = fixes if size >= _LEAST_OF_HINT else "its size in the example, and torch fixes sizes of 0 and 1"
             if isinstance(dim, _Hint) and dim.type is Dim.AUTO.type:
-                found[place] = f"{place} = {size} ({reason})"
+                size = int(node.meta["val"].shape[axis])
+                found[place] = f"{place} = {size} (the model's code fixes it, or torch, which fixes sizes of 0 and 1)"
             continue
         symbols = expression.free_symbols & ranges.keys()
         if len(symbols) > 1 and isinstance(dim, Dim):
@@ -113,7 +110,6 @@ def list_narrowed(
             continue
         (symbol,) = symbols
         start, most = _find_limits(dim)
-        start = _LEAST_OF_HINT if start is None else start
         low, high = (_limit_of(expression, symbol, end) for end in (ranges[symbol].lower, ranges[symbol].upper))
         if low > start or high < (_LONGEST if most is None else most):
             taken = _write_range(low, high if high < _LONGEST else None)
@@ -127,10 +123,10 @@ def _limit_of(expression: Any, symbol: Any, end: Any) -> int:
     return int(expression.xreplace({symbol: end})) if isinstance(end, int | sympy.Integer) else _LONGEST
 
 
-def _find_limits(dim: Any) -> tuple[int | None, int | None]:
-    """Least and largest size that a Dim allows; None where it has no limit, or leaves that to torch."""
+def _find_limits(dim: Any) -> tuple[int, int | None]:
+    """Least and largest size that a Dim allows; None where it has no limit."""
     root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
-    least = None if root.min is None else formula(root.min)
+    least = _LEAST_OF_HINT if root.min is None else formula(root.min)
     most = formula(root.max) if isinstance(root.max, int) and formula(root.max) < _LONGEST else None
     return least, most
 

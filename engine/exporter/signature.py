@@ -1,17 +1,52 @@
-"""Reads what an exported program says about the arguments of its calls."""
+"""Reads what an exported program says about the arguments and the weights of its calls."""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+from engine.exporter.weights import Held
+
+_HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ)
+_PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
+"""The end of the name that torch gives to the first part of a parameter that consists of several tensors."""
+
 
 def list_user_inputs(program: ExportedProgram) -> list[Node]:
     """The placeholders for arguments of a call."""
+    return [node for node, spec in _list_placeholders(program) if spec.kind is InputKind.USER_INPUT]
+
+
+def list_held(program: ExportedProgram) -> dict[Node, Held]:
+    """The placeholders for parameters, buffers and lifted constants, each with what the program holds for it."""
+    # `constants` has what is not saved: lifted constants, and some buffers.
+    known = {**program.constants, **program.state_dict}
+    return {
+        node: Held(known[spec.target], _PART.sub(r".\1", str(spec.target)), spec.kind is InputKind.PARAMETER)
+        for node, spec in _list_placeholders(program)
+        if spec.kind in _HELD
+    }
+
+
+def _list_placeholders(program: ExportedProgram) -> Any:
     placeholders = program.graph_module.graph.find_nodes(op="placeholder")
-    specs = program.graph_signature.input_specs
-    return [n for n, spec in zip(placeholders, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
+    return list(zip(placeholders, program.graph_signature.input_specs, strict=True))
+
+
+def list_slots(program: ExportedProgram) -> tuple[list[Any], list[str]]:
+    """For each argument the position among those that are tensors, or ``{"constant": value}``; names of the tensors."""
+    slots, names = list[Any](), list[str]()
+    for node in list_user_inputs(program):
+        value = node.meta.get("val")
+        is_tensor = isinstance(value, torch.Tensor)
+        slots.append(len(names) if is_tensor else {"constant": value})
+        names += [node.name] if is_tensor else []
+    return slots, names
 
 
 def names_of_parameters(program: ExportedProgram) -> tuple[str, ...]:

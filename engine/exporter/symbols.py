@@ -36,16 +36,6 @@ class Range(NamedTuple):
     upper: Any
 
 
-class Name(NamedTuple):
-    """The user's name of a size whose value is that of torch's symbol plus `shift`.
-
-    torch may take ``b - 1`` as its symbol where the user has declared `b`.
-    """
-
-    text: str
-    shift: int = 0
-
-
 class Symbols:
     """The symbols of one traced program, declared in `scope` under the names that the user gave them.
 
@@ -62,12 +52,12 @@ class Symbols:
         scope: sizes.Scope,
         ranges: Ranges,
         inputs: Iterable[Node],
-        names: Mapping[tuple[str, int], Name] | None = None,
+        names: Mapping[tuple[str, int], str] | None = None,
         known: Mapping[sympy.Symbol, int] | None = None,
     ) -> None:
         self.scope = scope
         self._known = known or {}
-        self._names: dict[sympy.Symbol, Name] = {}
+        self._names: dict[sympy.Symbol, str] = {}
         names = names or {}
         for node in inputs:
             value = node.meta.get("val")
@@ -77,22 +67,20 @@ class Symbols:
                 if len(symbols) == 1:  # with several, torch has found each as a size of its own, too
                     self._declare(ranges, size, symbols.pop(), names.get((node.name, axis)))
 
-    def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: Name | None) -> None:
+    def _declare(self, ranges: Ranges, size: torch.SymInt, symbol: sympy.Symbol, name: str | None) -> None:
         if symbol in self._names or symbol in self._known:
             return
         allowed = ranges.get(symbol)
-        low = 0 if allowed is None else _bounded(allowed.lower, 0)
+        low = 0 if allowed is None else max(_bounded(allowed.lower, 0), 0)  # no size is negative
         high = sizes.UNBOUNDED if allowed is None else _bounded(allowed.upper, sizes.UNBOUNDED)
-        if name is None or name.text in self.scope.symbols:
-            name = Name(str(symbol))
+        if name is None or name in self.scope.symbols:
+            name = str(symbol)
         self._names[symbol] = name
-        low = max(low + name.shift, 0)  # no Dim is negative
-        high = high + name.shift if high < sizes.UNBOUNDED else high
-        self.scope.symbols[name.text] = sizes.Symbol(low, high, get_example(size, symbol) + name.shift)
+        self.scope.symbols[name] = sizes.Symbol(low, high, get_example(size, symbol))
 
     def find_numbers(self, values: Iterable[int]) -> dict[sympy.Symbol, int]:
         """The number that each of torch's symbols stands for, where the scope's symbols, in order, have `values`."""
-        return {one: value - self._names[one].shift for one, value in zip(self._names, values, strict=True)}
+        return dict(zip(self._names, values, strict=True))
 
     def size(self, size: Any) -> int:
         """A size in torch as an int or a formula.
@@ -120,25 +108,11 @@ class Symbols:
         if isinstance(expression, sympy.Symbol):
             if expression not in self._names:
                 raise Refusal(f"the size {expression} depends on the values of tensors")
-            name = self._names[expression]
-            return self.scope.size(terms.add(terms.symbol(name.text), terms.constant(-name.shift)))
-        unknown = next((s for s in expression.free_symbols if s not in self._names and s not in self._known), None)
-        if unknown is not None:
-            self._of(unknown)  # which is refused
+            return self.scope.size(terms.symbol(self._names[expression]))
+        parts = [self._of(part) for part in expression.args]
         if not _is_formula(expression):
-            raise Refusal(
-                f"the size {self._write(expression)} is no formula of sums, products and quotients of whole numbers"
-            )
-        return _combined(expression, [self._of(part) for part in expression.args])
-
-    def _write(self, expression: sympy.Basic) -> str:
-        """Torch's formula, with the user's names of its symbols."""
-        names = {
-            symbol: sympy.Symbol(name.text) - name.shift
-            for symbol, name in self._names.items()
-            if symbol in expression.free_symbols
-        }
-        return str(expression.xreplace(names))
+            raise Refusal(f"the size {expression} is no formula of sums, products and quotients of whole numbers")
+        return _combined(expression, parts)
 
 
 def _is_formula(expression: sympy.Basic) -> bool:
@@ -175,8 +149,12 @@ def _combined(expression: sympy.Basic, parts: Sequence[Any]) -> Any:
 
 def get_example(size: torch.SymInt, symbol: sympy.Symbol) -> int:
     """The value of `symbol` in the example inputs, where `size` is ``factor * symbol + shift``."""
-    shift, factor = _find_line(lambda n: size.node.expr.xreplace({symbol: sympy.Integer(n)}))
+    shift, factor = _find_line(_in_terms_of(size.node.expr, symbol))
     return (int(size.node.hint) - shift) // factor
+
+
+def _in_terms_of(formula: Any, symbol: sympy.Symbol) -> Callable[[int], Any]:
+    return lambda number: formula.xreplace({symbol: sympy.Integer(number)})
 
 
 def _find_line(formula: Callable[[int], Any]) -> tuple[int, int]:
@@ -189,53 +167,29 @@ def _bounded(bound: Any, otherwise: int) -> int:
     return min(int(bound), sizes.UNBOUNDED) if isinstance(bound, int | sympy.Integer) else otherwise
 
 
-def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], Name]:
+def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
     """(input, axis) -> the name for the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root.
 
-    A size that is left to torch, as `Dim.AUTO`, is named by its input and axis: ``x_0``. So is each size of a program
-    of torch.export, which does not keep the names of Dims.
+    A size that is left to torch, as `Dim.AUTO`, is named by the first input and axis whose size it is: ``x_0``. So is
+    each size of a program of torch.export, which does not keep the names of Dims.
 
     Args:
         dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.
         inputs: the program's placeholders for arguments of a call, in order.
     """
-    found = {place: Name(text) for place, text in _name_by_inputs(inputs).items()}
+    places = {(node.name, axis): get_expression(node, axis) for node in inputs for axis in range(_rank(node))}
+    first: dict[Any, str] = {}
+    for (name, axis), size in places.items():
+        first.setdefault(size, f"{name}_{axis}")
+    symbols = {place: next(iter(size.free_symbols), None) for place, size in places.items() if size is not None}
+    found = {place: first[symbol] for place, symbol in symbols.items() if symbol in first}
     for node, axis, dim in list_dims(dynamic_shapes, inputs):
         size = get_expression(node, axis)
         if isinstance(dim, torch.export.Dim) and size is not None and len(size.free_symbols) == 1:
-            found.update({(node.name, axis): name} if (name := _name_by_dim(dim, size)) else {})
-    return found
-
-
-def _name_by_dim(dim: Any, size: sympy.Expr) -> Name | None:
-    """The name for the symbol in `size`, which is `dim` in terms of torch: that of the Dim's root where the symbol is
-    the root or differs from it by a number; otherwise the formula of the Dim if the symbol is the whole size.
-    """
-    root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
-    (symbol,) = size.free_symbols
-    shift, factor = _find_line(lambda n: size.xreplace({symbol: sympy.Integer(n)}))
-    shift_of_root, factor_of_root = _find_line(formula)
-    difference = shift - shift_of_root
-    if root.__name__.isidentifier() and factor == factor_of_root and difference % factor == 0:
-        return Name(root.__name__, difference // factor)
-    return Name(f"({dim.__name__})") if isinstance(size, sympy.Symbol) else None
-
-
-def _name_by_inputs(inputs: Sequence[Node]) -> dict[tuple[str, int], str]:
-    """(input, axis) -> the first input and axis whose size is the symbol in its size: ``x_0``.
-
-    A symbol that is the size of no axis by itself, but only part of formulas such as ``2*s``, has no such name.
-    """
-    sizes_ = [(node, axis, get_expression(node, axis)) for node in inputs for axis in range(_rank(node))]
-    names: dict[sympy.Symbol, str] = {}
-    for node, axis, size in sizes_:
-        if isinstance(size, sympy.Symbol):
-            names.setdefault(size, f"{node.name}_{axis}")
-    found = {}
-    for node, axis, size in sizes_:
-        symbols = size.free_symbols if size is not None else set()
-        if len(symbols) == 1 and (name := names.get(*symbols)):
-            found[node.name, axis] = name
+            root, formula = getattr(dim, "root", dim), getattr(dim, "fn", int)
+            (symbol,) = size.free_symbols
+            if _find_line(_in_terms_of(size, symbol)) == _find_line(formula):
+                found[node.name, axis] = root.__name__
     return found
 
 

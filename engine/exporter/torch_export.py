@@ -19,14 +19,11 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, P
 from torch.nn.parameter import is_lazy
 
 from engine.errors import ConfigError, EngineError, ShapeError
-from engine.exporter.attributes import collect_numbers
-from engine.exporter.context import describe_type
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, resolve_dynamic_shapes
 from engine.exporter.quiet import quiet
 from engine.exporter.registry import DEVICES, is_known, runs_for_effect
-from engine.exporter.signature import list_user_inputs
 from engine.exporter.small_sizes import find_least_sizes
 from engine.exporter.sources import from_error
 from engine.exporter.symbols import Range, Ranges
@@ -39,7 +36,6 @@ from engine.exporter.torch_internals import (
     is_mutable,
     is_wrapper,
     keep_unused,
-    parts_of,
     tree_flatten,
     tree_leaves,
     tree_unflatten,
@@ -58,7 +54,6 @@ class Captured(NamedTuple):
     """A functional program of ATen calls, and the dynamic shapes for which torch captured it.
 
     Attributes:
-        assigned: names of attributes to which the model assigns tensors or numbers while it runs; the program does not.
         guards: the conditions on the inputs for which torch captured the model, as torch writes them. Conditions that
             decompositions add are left out: they keep to sizes, such as 1 and more, that their results do not need.
         ranges: the values of each symbol for which the program is right.
@@ -69,7 +64,6 @@ class Captured(NamedTuple):
     dynamic: DynamicShapes
     ranges: Ranges
     least: Mapping[Any, int]
-    assigned: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
 
 
@@ -88,11 +82,9 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         raise ConfigError(NO_MEMORY_MODE)
     if isinstance(model, ExportedProgram):
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
-        _check_scales(model.state_dict.items())
-        _check_examples(model, args, kwargs)
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
-        program, dynamic, assigned = model, DynamicShapes(), []
+        program, dynamic = model, DynamicShapes()
         captured = _decomposed(program)
         least: dict[Any, int] = {}  # there is no model to compare the program with
     else:
@@ -101,14 +93,14 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_one_device(model, args, kwargs)
         dynamic = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
-        with _errors_as_one_sentence() as assigned, capturing(), collect_numbers(model, assigned):
+        with _errors_as_one_sentence(), capturing():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
-        _check_constants(program)
+        _check_tensors(program.constants.items(), ConfigError)
         captured = _decomposed(program)
         least = find_least_sizes(model, captured, args, kwargs) if dynamic.shapes else {}
     limits = captured.range_constraints
     raised = {one: Range(value, limits[one].upper if one in limits else sympy.oo) for one, value in least.items()}
-    return Captured(captured, dynamic, {**limits, **raised}, least, tuple(assigned), tuple(guards_of(program)))
+    return Captured(captured, dynamic, {**limits, **raised}, least, tuple(guards_of(program)))
 
 
 def check_module(model: Any) -> None:
@@ -120,7 +112,6 @@ def check_module(model: Any) -> None:
     if model.training and not isinstance(model, GraphModule):
         raise ConfigError(f"model: {type(model).__name__} is in training mode; call model.eval() first")
     _check_tensors((*model.named_parameters(), *model.named_buffers()), ConfigError)
-    _check_scales(model.named_parameters())
 
 
 def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError]) -> None:
@@ -140,27 +131,6 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
 
 
-def _check_constants(program: ExportedProgram) -> None:
-    """Check tensors that the program holds beside its parameters and buffers.
-
-    Raises:
-        EngineError: torch.export has made one without values in place of a tensor of the call.
-        ConfigError: one that the model holds is not dense, or is on an unknown device.
-    """
-    for name, tensor in program.constants.items():
-        if name.startswith(_LIFTED) and isinstance(tensor, torch.Tensor) and fault_of_memory(tensor):
-            raise EngineError(f"torch.export: {_DERIVATIVES}")
-    _check_tensors(program.constants.items(), ConfigError)
-
-
-_DERIVATIVES = (
-    "it computes derivatives, such as by torch.func.grad, which torch.export does not record; "
-    'torch.compile(model, backend="engine") can run derivatives of torch.func'
-)
-_LIFTED = "lifted_tensor_"
-"""How torch.export names tensors that the model makes while it is captured."""
-
-
 def _check_one_device(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
     """ShapeError if parameters, buffers and inputs are on several devices; names one of each."""
     tensors = (*model.named_parameters(), *model.named_buffers(), *_inputs_by_name(args, kwargs))
@@ -171,29 +141,6 @@ def _check_one_device(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> Non
     if len(found) > 1:
         places = ", ".join(f"{name} on {device}" for device, name in found.items())
         raise ShapeError(f"the model and its example inputs are on several devices: {places}; move them to one")
-
-
-def _check_scales(tensors: Iterable[tuple[str, Any]]) -> None:
-    """ConfigError if a quantised weight has a scale that is not finite."""
-    for name, tensor in tensors:
-        scale = parts_of(tensor).get("scale") if is_wrapper(tensor) else None
-        if scale is not None and scale.is_floating_point() and not scale.isfinite().all():
-            kind = type(tensor).__name__
-            raise ConfigError(f"{name}: a scale of this {kind} is an infinity or a NaN; expected finite scales")
-
-
-def _check_examples(program: ExportedProgram, args: Args, kwargs: Kwargs) -> None:
-    """ShapeError unless the inputs have the types and fixed shapes for which `program` was exported."""
-    users = list_user_inputs(program)
-    given = tree_leaves((args, kwargs))
-    if len(given) != len(users):
-        raise ShapeError(f"example_inputs: the ExportedProgram takes {len(users)} input(s), got {len(given)}")
-    for node, leaf in zip(users, given, strict=True):
-        wanted = node.meta.get("val")
-        fixed = isinstance(wanted, torch.Tensor) and all(isinstance(size, int) for size in wanted.shape)
-        expected, got = describe_type(wanted), describe_type(leaf)
-        if fixed and got != expected:
-            raise ShapeError(f"example_inputs: {node.name} was exported as {expected}, got {got}")
 
 
 def _inputs_by_name(args: Args, kwargs: Kwargs) -> Iterator[tuple[str, Any]]:
@@ -241,22 +188,15 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
 
 
 def _must_be_traced_again(program: ExportedProgram) -> bool:
-    """True if tracing replaces a part of the program: tensors that consist of others, or a torch.vmap."""
-    return _has_wrappers(program) or _has_vmap(program)
-
-
-def _has_vmap(program: ExportedProgram) -> bool:
-    """True if the graph has a `torch.vmap`. The calls inside of it work on slices until it is traced again."""
-    return any(getattr(n.target, "__module__", None) == _VMAP for n in program.graph.nodes if n.op == "call_function")
+    """True if tracing replaces a part of the program: tensors that consist of others, or a torch.vmap, the calls in
+    which work on slices until then.
+    """
+    modules = (getattr(n.target, "__module__", None) for n in program.graph.nodes if n.op == "call_function")
+    return any(map(is_wrapper, (*program.state_dict.values(), *program.constants.values()))) or _VMAP in modules
 
 
 _VMAP = "torch._functorch.predispatch"
 """Module of the functions by which torch.export records a `torch.vmap`."""
-
-
-def _has_wrappers(program: ExportedProgram) -> bool:
-    """True if a parameter, buffer or constant consists of other tensors."""
-    return any(is_wrapper(one) for one in (*program.state_dict.values(), *program.constants.values()))
 
 
 _MAX_ROUNDS = 4  # a decomposition may add calls that must be decomposed; in torch the depth is at most two
@@ -273,14 +213,11 @@ def _mutates(target: OpOverload) -> bool:
 
 
 @contextlib.contextmanager
-def _errors_as_one_sentence() -> Iterator[list[str]]:
-    """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence.
-
-    Yields what `quiet` yields.
-    """
+def _errors_as_one_sentence() -> Iterator[None]:
+    """A block that runs torch without messages and gradients; its errors become an EngineError of one sentence."""
     try:
-        with quiet() as assigned, torch.no_grad():
-            yield assigned
+        with quiet(), torch.no_grad():
+            yield
     except Exception as error:
         raise _sentence(error) from error
 

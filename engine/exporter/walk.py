@@ -7,7 +7,7 @@ placeholder value of the result's type in torch. An InternalError ends the walk 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,9 +21,10 @@ from engine.exporter.registry import FaultyCall, Handler, Refusal, bind, find_ha
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, schema_arguments, tree_leaves
-from engine.exporter.weights import to_numpy
+from engine.exporter.weights import Held, identity, to_numpy
 from engine.graph import Graph, Origin, Source, Value
 from engine.graph import Node as GraphNode
+from engine.memory import fault_of_memory
 from engine.sizes import Size
 
 _ASSERT = overload("_assert_scalar")
@@ -39,8 +40,9 @@ class Walk:
         graph: the graph being built.
         symbols: translates torch's symbolic sizes.
         offenders: a line for each call or input that cannot be translated.
-        has_faulty_call: True if one of them is a call that torch refuses to run, too.
+        has_faulty_call: True if one of them is a call that torch refuses to run, too, or an input.
         refused: the calls that cannot be translated, each with its line; "" if only an input of the call is refused.
+        states: the buffers to which the module writes, by name: their contents before a call.
         settled: dynamic sizes for which a call works only with the example's size, each with a line about that call.
         inside: the higher-order operators whose bodies are being translated, outermost first.
         sources: ``file:line`` of each call, found once, since it is parsed from the text of a stack trace.
@@ -48,38 +50,96 @@ class Walk:
             cannot run. None: every node can.
     """
 
-    def __init__(self, graph: Graph, symbols: Symbols) -> None:
+    def __init__(self, graph: Graph, symbols: Symbols, find_obstacle: FindObstacle | None = None) -> None:
         self.graph = graph
         self.symbols = symbols
         self.offenders: list[str] = []
         self.has_faulty_call = False
         self.refused: dict[Node, str] = {}
+        self.states: dict[str, Value] = {}
         self.settled: dict[str, str] = {}
         self.inside: list[str] = []
         self.sources: dict[Node, str] = {}
-        self.find_obstacle: FindObstacle | None = None
+        self.find_obstacle = find_obstacle
+        self._constants: dict[tuple[Any, ...], Value] = {}
 
-    def run(self, module: GraphModule, env: dict[Node, Translated]) -> list[Translated]:
+    def run(self, module: GraphModule, held: Mapping[Node, Held], written: Collection[str] = ()) -> list[Translated]:
+        """Translate `module`, whose nodes have ``meta["val"]``.
+
+        Args:
+            module: a graph of ATen calls that do not write to tensors.
+            held: placeholder -> the weight that it stands for in every call; the graph shares its memory.
+            written: names of those weights that the module changes, which become `states` and no constants.
+
+        Returns:
+            The outputs of the module.
+        """
+        env = self.add_placeholders(module.graph.find_nodes(op="placeholder"), held, written)
+        return list(map(self._as_elements, self._run(module, env)))
+
+    def add_placeholders(
+        self, nodes: Iterable[Node], held: Mapping[Node, Held], written: Collection[str] = ()
+    ) -> dict[Node, Translated]:
+        """Translate placeholders, each to an input, a number, a constant or a state. Arguments as of `run`."""
+        env: dict[Node, Translated] = {}
+        for node in nodes:
+            known = held.get(node)
+            try:
+                env[node] = self._add_input(node) if known is None else self._add_weight(known, written)
+            except Refusal as refusal:
+                self.refused[node] = f"input {node.name}: {refusal}" if known is None else f"{known.name}: {refusal}"
+                self.has_faulty_call |= known is None
+                self.offenders.append(self.refused[node])
+                env[node] = Missing(None)
+            self.with_origin(node, env[node])
+        return env
+
+    def _add_input(self, node: Node) -> Translated:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return self.graph.add_input(node.name, tensor_type(value, self.symbols.size))
+        return self.symbols.size(value) if isinstance(value, torch.SymInt) else value
+
+    def _add_weight(self, held: Held, written: Collection[str]) -> Value:
+        """A constant or a state; tied weights are one constant."""
+        tensor, name = held.tensor, held.name
+        if not isinstance(tensor, torch.Tensor):
+            raise Refusal(f"a {type(tensor).__name__} cannot be a constant of a program")
+        type_ = tensor_type(tensor, self.symbols.size)
+        if fault := fault_of_memory(tensor):
+            raise Refusal(f"expected a dense tensor with data, got {fault}")
+        if name in written:
+            first = to_numpy(tensor)
+            self.graph.states.append((name, first.copy() if first.any() else None))
+            self.states[name] = Value(self.graph.unique(name), type_)
+            return self.states[name]
+        key = identity(tensor)
+        if key not in self._constants:
+            name = f"{name}.data" if tensor.dtype is torch.int8 else name
+            self._constants[key] = self.graph.constant(to_numpy(tensor), name)
+            self._constants[key].is_parameter = held.is_parameter
+        return self._constants[key]
+
+    def _run(self, module: GraphModule, env: dict[Node, Translated]) -> list[Translated]:
         """Translate the calls of `module` that its outputs need. `env` has its placeholders. Returns its outputs."""
         needed = needed_by_outputs(module.graph.nodes)
         for node in module.graph.nodes:
             if node.op == "call_function" and node in needed:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
-                env[node] = self._held(node, getattr(module, str(node.target)))
+                env[node] = self._add_attribute(node, getattr(module, str(node.target)))
             if node.target is _ASSERT:
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
         (outputs,) = module.graph.output_node().args
-        results = list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
-        return results if self.inside else list(map(self._as_elements, results))
+        return list(map_arg(outputs, env.__getitem__))  # type: ignore[arg-type]  # an exported graph returns a tuple
 
     def _as_elements(self, result: Translated) -> Translated:
         """`result`, decoded if it is an encoded constant: a program returns elements."""
         is_encoded = isinstance(result, Value) and result.type.encoding is not None
         return decode(self.graph, result) if is_encoded else result
 
-    def _held(self, node: Node, held: Any) -> Any:
+    def _add_attribute(self, node: Node, held: Any) -> Any:
         """An attribute of the module: a constant of the program, or the body of a higher-order operator."""
         if not isinstance(held, torch.Tensor):
             return held
@@ -166,7 +226,7 @@ class Walk:
         placeholders = body.graph.find_nodes(op="placeholder")
         before = len(self.offenders)
         self.inside.append(node.name)
-        results = self.run(body, dict(zip(placeholders, values, strict=True)))
+        results = self._run(body, dict(zip(placeholders, values, strict=True)))
         self.inside.pop()
         if self.offenders[before:]:
             self.refused[node] = "; ".join(self.offenders[before:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +12,20 @@ import torch
 from torch.export import ExportedProgram
 
 from engine.exporter.torch_internals import is_wrapper, parts_of, version
+
+
+class Held(NamedTuple):
+    """What a placeholder of a traced graph stands for in every call.
+
+    Attributes:
+        tensor: the weight; an object of another class cannot be a value of a graph.
+        name: in the model.
+        is_parameter: it is a parameter, not a buffer.
+    """
+
+    tensor: Any
+    name: str
+    is_parameter: bool
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:

@@ -10,7 +10,6 @@ from pathlib import Path
 from engine.config import Config
 from engine.errors import (
     DecodedWeightsWarning,
-    LostStateWarning,
     PlainWeightsWarning,
     SlowKernelWarning,
     SlowPrecisionWarning,
@@ -55,17 +54,6 @@ def warn_of_decoded(name: str, weights: Sequence[str]) -> None:
             "for integers, or because the engine does not recognise how the model decodes them: "
             f"{name_some(weights)}. Results do not change; these weights use the memory of unquantised ones.",
             DecodedWeightsWarning,
-        )
-
-
-def warn_of_assigned(name: str, attributes: Sequence[str]) -> None:
-    """A `LostStateWarning` for the attributes to which model `name` assigns while it runs, if any."""
-    if attributes:
-        warn(
-            f"{name} assigns tensors or numbers to attributes while it runs: {name_some(attributes)}. The program does "
-            "not: a call that reads them gets what they held when the model was compiled, not what an earlier call has "
-            "assigned. What calls keep must be in a buffer (register_buffer) that forward changes in place.",
-            LostStateWarning,
         )
 
 

@@ -14,28 +14,23 @@ from typing import Any, NamedTuple, NoReturn
 import ml_dtypes
 import numpy as np
 import torch
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import OutputKind
 
 from engine import exporter, targets, tree
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
 from engine.exporter import TorchExport, trees
-from engine.exporter.context import tensor_type
-from engine.exporter.guards import record_guards
-from engine.exporter.registry import Refusal
-from engine.exporter.signature import list_user_inputs, names_of_parameters
-from engine.exporter.sources import from_trace
-from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.signature import list_held, list_user_inputs
+from engine.exporter.symbols import Symbols
 from engine.exporter.weights import identity
 from engine.memory import as_array
-from engine.program import Artifact, Constants, Signature
+from engine.program import Artifact, Signature, from_graph
 from engine.runtime.boundary import Boundary
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.requests import check_profile, positions_of
 from engine.runtime.state import State
-from engine.sizes import Scope
 from engine.targets.host import HOST
 from engine.torch_backend.layouts import copy_with_strides
 from engine.torch_backend.segments import Segmented
@@ -66,13 +61,14 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     _HOW_TO_KEEP = "compile the model again"
 
     def __init__(self, model: TorchExport, config: Config) -> None:
-        interface, self._symbols, self.unchecked = _interface(model)
+        interface, self._symbols, self.unchecked = _describe(model)
         self.restrictions = (*describe_restrictions(interface.scope), *model.dynamic.restrictions)
         # One thread at a time makes segments: those of each combination of sizes have packed weights of their own.
         super().__init__(interface, config, None, serial=True, find_changed=model.watch.find_changed)
         self._export_seconds = model.seconds
         self._module = model.program.graph_module
-        self._weights = _weights(model)
+        held = list_held(model.program).items()
+        self._weights = {node: one.tensor for node, one in held if isinstance(one.tensor, torch.Tensor)}
         if not interface.is_fixed:  # other sizes will want the weights of today
             copies = {identity(t): copy_with_strides(t) for t in self._weights.values()}
             self._weights = {node: copies[identity(t)] for node, t in self._weights.items()}
@@ -169,64 +165,25 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return chosen.segments.trace(tensors, positions_of(keep, chosen.segments.count_nodes()))
 
 
-def _describe_effect(node: torch.fx.Node) -> str:
-    source = from_trace(node.meta.get("stack_trace"))
-    place = f" ({source})" if source else ""
-    return f"{node.args[1]}: a call for its side effect, which is not offered with fallback{place}"
-
-
-def _interface(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
+def _describe(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
     """Inputs and results of the model as those of an artifact without instructions; the symbols of its sizes; the
     conditions on the inputs that are no guards of it.
     """
-    program, scope = model.program, Scope()
-    inputs = list_user_inputs(program)
-    symbols = Symbols(scope, model.ranges, inputs, names_of(model.dynamic.shapes, inputs))
-    with scope.deciding():
-        unchecked = record_guards(model.guards, inputs, symbols)
-    types, names, slots = [], list[str](), list[Any]()
-    for node in inputs:
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            slots.append({"constant": value})
-            continue
-        try:
-            types.append(tensor_type(value, symbols.size))
-        except Refusal as refusal:
-            raise UnsupportedOp([f"input {node.name}: {refusal}"]) from None
-        slots.append(len(names))
-        names.append(node.name)
+    program = model.program
     specs = program.graph_signature.output_specs
-    if any(spec.kind is OutputKind.TOKEN for spec in specs):
-        effects = [node for node in program.graph.nodes if str(node.target) == "with_effects"]
-        raise UnsupportedOp(list(dict.fromkeys(map(_describe_effect, effects))))
     if written := [spec for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
         has_input = any(spec.kind is OutputKind.USER_INPUT_MUTATION for spec in written)
-        lines = [f"{spec.target}: the model writes to it, which is not offered with fallback" for spec in written]
+        lines = [f"{spec.target}: the model writes to it" for spec in written if spec.target]
+        effects = (node.args[1] for node in program.graph.nodes if str(node.target) == "with_effects")
+        lines += dict.fromkeys(f"{call}: a call for its side effect" for call in effects)
+        lines = [f"{line}, which is not offered with fallback" for line in lines]
         raise UnsupportedOp(lines, exporter.CLONE if has_input else "")
-    signature = Signature(
-        trees.describe(program.call_spec.in_spec),
-        trees.describe(program.call_spec.out_spec),
-        tuple(slots),
-        tuple(range(len(specs))),
-        tuple(names),
-        names_of_parameters(program),
-    )
-    numbers = tuple(range(len(names)))
-    artifact = Artifact(model.name, tuple(types), tuple(names), numbers, (), (), Constants({}), signature, scope=scope)
-    return artifact, symbols, tuple(unchecked)
-
-
-def _weights(model: TorchExport) -> dict[torch.fx.Node, torch.Tensor]:
-    """Placeholder -> parameter, buffer or lifted constant."""
-    program, tensors = model.program, {}
-    specs = program.graph_signature.input_specs
-    for node, spec in zip(program.graph_module.graph.find_nodes(op="placeholder"), specs, strict=True):
-        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            target = str(spec.target)
-            held = program.state_dict  # without lifted constants and the buffers that are not saved
-            tensors[node] = held[target] if target in held else program.constants[target]
-    return tensors
+    walk, unchecked = exporter.begin_walk(model)
+    walk.add_placeholders(list_user_inputs(program), {})
+    if walk.offenders:
+        raise UnsupportedOp(walk.offenders)
+    signature = Signature(*exporter.describe_interface(program, range(len(specs))))
+    return from_graph(walk.graph, signature), walk.symbols, unchecked
 
 
 def _as_tensor(value: Any) -> torch.Tensor:

@@ -18,13 +18,12 @@ from torch.fx import GraphModule, Node
 from engine import sizes
 from engine.config import Config
 from engine.errors import PlainWeightsWarning, ShapeError, UnsupportedByTarget, UnsupportedOp
-from engine.exporter import traced
 from engine.exporter.torch_internals import version
 from engine.runtime.cache import LatestUsed
 from engine.runtime.program import Program
 from engine.runtime.report import Report
 from engine.runtime.warn import name_some, warn
-from engine.torch_backend import optimizer_steps
+from engine.torch_backend import optimizer_steps, traced
 from engine.torch_backend.layouts import ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.placement import move
 from engine.torch_backend.segments import Segmented, compile_flat

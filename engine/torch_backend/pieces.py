@@ -10,10 +10,10 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from engine.exporter.partition import segments
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload
-from engine.exporter.traced import Numbers, Weights
 from engine.exporter.walk import needed_by_outputs
+from engine.torch_backend.partition import segments
+from engine.torch_backend.traced import Numbers, Weights
 from engine.torch_backend.views import find_base
 
 _ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)

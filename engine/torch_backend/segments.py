@@ -27,10 +27,8 @@ from torch.fx import GraphModule, Node
 from engine import passes, targets
 from engine.config import Config
 from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
-from engine.exporter import traced
 from engine.exporter.context import describe_type
 from engine.exporter.sources import from_trace, module_of
-from engine.exporter.traced import Numbers, Traced, Weights
 from engine.exporter.walk import FindObstacle
 from engine.exporter.weights import to_bytes
 from engine.graph import Node as GraphNode
@@ -52,10 +50,12 @@ from engine.runtime.report import (
 )
 from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
 from engine.targets.base import Device, Roofs, Target
+from engine.torch_backend import traced
 from engine.torch_backend.failures import name_call, name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
+from engine.torch_backend.traced import Numbers, Traced, Weights
 from engine.torch_backend.tracing import count_calls, list_calls, trace_calls
 from engine.tree import LEAF
 
@@ -190,7 +190,7 @@ class Segmented:
         target = targets.require(config.target)
         self._device = target.device
         self._place = find_place(self._device)
-        refused = traced.refused(module, weights, known, make_find_obstacle(target, config))
+        refused = traced.find_refused(module, weights, known, make_find_obstacle(target, config))
         self.reasons = tuple(dict.fromkeys(filter(None, refused.values())))
         cut = list(pieces(module, refused))
         results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT's and export's are tuples

@@ -4,6 +4,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from engine import tree
+
 
 def to_numpy(tensor):
     if tensor.dtype is torch.bfloat16:
@@ -35,7 +37,10 @@ def evaluate(graph, arrays):
 def call(exported, *args, **kwargs):
     """The user's result, in the user's structure, from the exported graph."""
     leaves = torch.utils._pytree.tree_flatten((args, kwargs))[0]
-    used = [(slot, leaf) for slot, leaf in zip(exported.input_slots, leaves, strict=True) if isinstance(slot, int)]
+    interface = exported.interface
+    used = [(slot, leaf) for slot, leaf in zip(interface.input_slots, leaves, strict=True) if isinstance(slot, int)]
     outputs = evaluate(exported.graph, [to_numpy(leaf) for _slot, leaf in sorted(used, key=lambda pair: pair[0])])
-    results = [to_torch(outputs[s]) if isinstance(s, int) else s["constant"] for s in exported.output_slots]
-    return torch.utils._pytree.tree_unflatten(results, exported.output_tree)
+    results = [to_torch(outputs[s]) if isinstance(s, int) else s["constant"] for s in interface.output_slots]
+    if exported.rebuild is not None:
+        return exported.rebuild(results)
+    return tree.unflatten(interface.output_tree, results)

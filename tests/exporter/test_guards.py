@@ -11,7 +11,7 @@ import engine
 from engine import sizes
 from engine.exporter.guards import record_guards
 from engine.exporter.signature import list_user_inputs
-from engine.exporter.symbols import Name, Symbols
+from engine.exporter.symbols import Symbols
 from tests import messages
 
 
@@ -142,7 +142,7 @@ def captured():
     """The placeholders and symbols of a program whose input x has the length b = 6."""
     program = torch.export.export(nn.ReLU(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("b", min=2, max=99)},))
     inputs, scope = list_user_inputs(program), sizes.Scope()
-    symbols = Symbols(scope, program.range_constraints, inputs, {(inputs[0].name, 0): Name("b")})
+    symbols = Symbols(scope, program.range_constraints, inputs, {(inputs[0].name, 0): "b"})
     return inputs, scope, symbols, f"L['{inputs[0].name}'].size()[0]"
 
 

@@ -356,11 +356,10 @@ def test_static_activations_are_refused_with_the_line():
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_scale_that_is_not_finite_is_an_error_with_the_name(number):
+def test_a_scale_that_is_not_finite_gives_what_the_model_gives(number):
     model = weight_only(made())
     model.up.weight.scale[3] = number
-    with messages.raises(ConfigError):
-        compiled(model)
+    torch.testing.assert_close(compiled(model)(IDS), model(IDS), equal_nan=True)
 
 
 class Dequantised(nn.Module):

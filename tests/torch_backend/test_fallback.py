@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.exporter.partition import segments
+from engine.torch_backend.partition import segments
 from tests import messages
 
 FALLBACK = engine.Config(fallback="torch")

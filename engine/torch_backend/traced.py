@@ -1,0 +1,73 @@
+"""Translates a traced graph of ATen calls to a Graph.
+
+Unlike an exported program, it has no description of inputs and outputs. The caller gives the placeholders that are
+weights and the symbols that are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import GraphModule, Node
+
+from engine.errors import UnsupportedOp
+from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
+from engine.exporter.symbols import Ranges, Symbols
+from engine.exporter.walk import FindObstacle, Translated, Walk
+from engine.exporter.weights import Held
+from engine.graph import Graph, Value
+
+Weights = Mapping[Node, torch.Tensor]
+"""Placeholder -> the tensor that it is for every call."""
+Numbers = Mapping[Any, int]
+"""sympy symbol -> its number."""
+
+
+class Traced(NamedTuple):
+    """A traced module as a graph.
+
+    Attributes:
+        graph: an input for each placeholder that is a tensor and no weight, in order.
+        results: for each result of the module the position of a graph output as ``[position]``, or the result itself
+            if it is not a tensor: a number, a formula of sizes, None.
+    """
+
+    graph: Graph
+    results: list[Any]
+
+
+def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers) -> Traced:
+    """Translate `module`, whose symbols in sizes are in the shape of an input if they are not `known`.
+
+    Raises:
+        UnsupportedOp: some calls cannot be translated; lists all of them.
+    """
+    walk, results = _walk(module, weights, name, ranges, known, None)
+    if walk.offenders:
+        raise UnsupportedOp(list(dict.fromkeys(walk.offenders)))
+    graph = walk.graph
+    graph.outputs += dict.fromkeys(result for result in results if isinstance(result, Value))
+    return Traced(graph, [[graph.outputs.index(r)] if isinstance(r, Value) else r for r in results])
+
+
+def find_refused(module: GraphModule, weights: Weights, known: Numbers, find_obstacle: FindObstacle) -> dict[Node, str]:
+    """As `Walk.refused`: the calls of `module` that the engine cannot run. All symbols in sizes are `known`."""
+    return _walk(module, weights, "", {}, known, find_obstacle)[0].refused
+
+
+def _walk(
+    module: GraphModule,
+    weights: Weights,
+    name: str,
+    ranges: Ranges,
+    known: Numbers,
+    find_obstacle: FindObstacle | None,
+) -> tuple[Walk, list[Translated]]:
+    graph = Graph(name)
+    inputs = [node for node in module.graph.find_nodes(op="placeholder") if node not in weights]
+    walk = Walk(graph, Symbols(graph.scope, ranges, inputs, known=known), find_obstacle)
+    held = {node: Held(one, node.name, isinstance(one, torch.nn.Parameter)) for node, one in weights.items()}
+    with graph.scope.deciding():
+        return walk, walk.run(module, held)
