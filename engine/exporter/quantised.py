@@ -14,7 +14,7 @@ import numpy as np
 
 from engine import sizes
 from engine.encodings import INT8_CHANNEL, INT8_TENSOR
-from engine.graph import VIEWS, Filled, Graph, Value
+from engine.graph import VIEWS, Filled, Graph, Value, spread_scale
 from engine.ops import TABLE, Op, TensorType
 
 
@@ -80,42 +80,11 @@ def operands(
     """`inputs` as `op` reads them: encoded constants stay encoded if fast kernels read them, others are decoded."""
     if all(value is None or value.type.encoding is None for value in inputs):
         return inputs
-    complete = op.complete(attributes)
-    return [
-        value
-        if value is None or value.type.encoding is None
-        else _operand(graph, value, _channel(op, n, value, complete))
-        for n, value in enumerate(inputs)
-    ]
-
-
-def _operand(graph: Graph, constant: Value, axis: int | None) -> Value:
-    if axis is not None and constant.type.encoding == INT8_CHANNEL.along(axis):
-        return constant
-    if axis is not None and constant.type.encoding == INT8_TENSOR:
-        return _spread(graph, constant, axis)
-    return decode(graph, constant)
-
-
-def _spread(graph: Graph, constant: Value, axis: int) -> Value:
-    """`constant`, which has one scale, with that scale for each index of `axis`."""
-    scale, count = constant.components["scale"], constant.shape[axis]
-    many = graph.later(Filled(float(scale.elements), (count,)), TensorType("float32", (count,)), scale.name)
-    parts = {"data": constant.components["data"], "scale": many}
-    spread = graph.encoded(parts, INT8_CHANNEL.along(axis), constant.type.plain, constant.name)
-    spread.inherit(constant)
-    return spread
-
-
-def _channel(op: Op, position: int, value: Value, attributes: Mapping[str, Any]) -> int | None:
-    """The axis whose indices have scales of their own in fast kernels; None if no such kernel reads this operand."""
-    if len(value.shape) != 2:
-        return None
-    match op.name, position:
-        case "linear", 1:
-            return 0 if attributes["transpose_weight"] else 1
-        case "matmul", 1:
-            return 0 if attributes["transpose_b"] else 1
-        case "embedding", 0:
-            return 0
-    return None
+    complete, names = op.complete(attributes), op.input_names
+    found: list[Value | None] = []
+    for n, value in enumerate(inputs):
+        if value is not None and value.type.encoding is not None:
+            axis = op.find_channel_axis(names[min(n, len(names) - 1)], complete) if len(value.shape) == 2 else None
+            value = (None if axis is None else spread_scale(graph, value, axis)) or decode(graph, value)
+        found.append(value)
+    return found

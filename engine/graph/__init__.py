@@ -17,7 +17,7 @@ from engine.graph.forms import (
 )
 from engine.graph.ir import Graph, Node, Value, can_cut, can_join, can_reshape
 from engine.graph.origin import NOWHERE, Origin, Source, join_sources
-from engine.graph.views import VIEWS, find_constant, stem_of
+from engine.graph.views import VIEWS, find_constant, spread_scale, stem_of
 
 __all__ = [
     "NOWHERE",
@@ -45,5 +45,6 @@ __all__ = [
     "join_sources",
     "joined_sizes",
     "roots",
+    "spread_scale",
     "stem_of",
 ]

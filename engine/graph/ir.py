@@ -5,7 +5,7 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -410,6 +410,32 @@ class Graph:
         if declared.view is not None and (viewed := node.operand("x").origin) is not None:
             node.outputs[0].trace_to(viewed.through(origins.step_of(op, node.attributes)))
         return node.outputs[0]
+
+    def emit_in_order(
+        self,
+        nodes: Iterable[Node],
+        read: Callable[[Node, str, Value], Value],
+        attributes: Callable[[Node], Mapping[str, Any]],
+    ) -> Iterator[tuple[Node, Node]]:
+        """Emit each of `nodes` again at the end, one after the other, and yield it with the new one.
+
+        Args:
+            nodes: which are no longer in the graph.
+            read: from a node, the name of one of its inputs and its value there to the value that the new node reads.
+            attributes: of the new node.
+        """
+        for node in nodes:
+            names = node.op.input_names
+            inputs = [
+                None if value is None else read(node, names[min(n, len(names) - 1)], value)
+                for n, value in enumerate(node.inputs)
+            ]
+            name, given = node.outputs[0].name, attributes(node)
+            made = self.emit(node.op.name, inputs, source=node.source, name=name, **given).node
+            assert made is not None  # noqa: S101  (a value that emit returns has a node)
+            for old, new in zip(node.outputs, made.outputs, strict=True):
+                new.inherit(old)
+            yield node, made
 
     def emit_again(
         self,

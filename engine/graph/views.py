@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine import sizes
+from engine.encodings import INT8_CHANNEL, INT8_TENSOR
+from engine.graph.forms import Filled
 from engine.graph.ir import Graph, Value, can_cut, can_reshape
+from engine.ops import TensorType
 
 
 def _permute(graph: Graph, x: Value, attributes: Mapping[str, Any]) -> Value | None:
@@ -50,3 +53,16 @@ def find_constant(graph: Graph, value: Value) -> Value | None:
         return None
     base = find_constant(graph, node.operand("x"))
     return None if base is None else VIEWS[node.op.name](graph, base, node.attributes)
+
+
+def spread_scale(graph: Graph, weight: Value, axis: int) -> Value | None:
+    """`weight`, encoded as int8, with a scale for each index of `axis`; None if it has scales along another axis."""
+    encoding, count = INT8_CHANNEL.along(axis), weight.shape[axis]
+    if weight.type.encoding != INT8_TENSOR:
+        return weight if weight.type.encoding == encoding else None
+    scale = weight.components["scale"]
+    many = graph.later(Filled(float(scale.elements), (count,)), TensorType("float32", (count,)), scale.name)
+    parts = {"data": weight.components["data"], "scale": many}
+    spread = graph.encoded(parts, encoding, weight.type.plain, weight.name)
+    spread.inherit(weight)
+    return spread

@@ -218,7 +218,7 @@ declare(
         _ATTRIBUTES | {"compute": COMPUTE},
         flops=_conv_flops,
         inplace=(3,),  # the residual is read at the index that is written, and nowhere else
-        encoded=("weight",),
+        encoded={"weight": ""},
         check_encoded=_check_conv,
         doc="activation(x * W + bias + residual); x [N, C, *S] with `low` and `high` zeros before and behind each "
         "axis, W [O, C / groups, *K], bias [O], residual [N, O, *R]; with channels_last x and residual end in channels",

@@ -196,7 +196,7 @@ declare(
         {"norm": Attribute("choice", "layer_norm", choices=("layer_norm", "rms_norm")), "epsilon": Attribute("float")},
         flops=_embedding_norm_flops,
         nbytes=_embedding_norm_bytes,
-        encoded=("first", "second", "third"),
+        encoded={"first": "", "second": "", "third": ""},
         rounding=Rounding(("each sum of terms", RESULT)),
         doc="norm over the last axis of (first + second) + third, float32: a term is the rows of a table [V, n] at its "
         "ids, or has no ids and is added as it is, broadcast; ids outside of [0, V) are an error",
@@ -269,7 +269,7 @@ declare(
             "activation": Attribute("choice", "none", tuple(ACTIVATIONS)),
         },
         flops=_expand_depthwise_flops,
-        encoded=("expand", "weight"),
+        encoded={"expand": "", "weight": ""},
         rounding=Rounding(("the linear's result", RESULT)),
         doc="conv, every channel alone, of linear(x), whose result is rounded as it is alone; float32, x [N, H, W, C], "
         "expand [E, C], expand_bias [E], weight [E, 1, *K], bias [E]; padding is zeros around the linear's result",

@@ -51,7 +51,7 @@ declare(
         _infer_embedding,
         _embedding_reference,
         nbytes=_rows_read,
-        encoded=("table",),
+        encoded={"table": ""},
         rounding=EXACT,
         doc="rows of table [V, ...] at ids; ids outside of [0, V) are an error",
     )

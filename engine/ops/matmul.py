@@ -90,7 +90,7 @@ declare(
             "compute": COMPUTE,
         },
         flops=_matmul_flops,
-        encoded=("b",),
+        encoded={"b": "transpose_b"},
         check_encoded=_check_matmul,
         doc="alpha * (A @ B) over the last two axes; the axes before them broadcast",
     )
@@ -158,7 +158,7 @@ declare(
         },
         flops=_linear_flops,
         inplace=(3,),  # the residual is read at the index that is written, and nowhere else
-        encoded=("weight",),
+        encoded={"weight": "transpose_weight"},
         check_encoded=_check_linear,
         doc="activation(alpha * x @ W + bias + residual); x [..., K], W [N, K] if transpose_weight else [K, N], "
         "bias [N], residual [..., N]",
@@ -218,7 +218,7 @@ declare(
             "compute": COMPUTE,
         },
         flops=_gated_linear_flops,
-        encoded=("weight",),
+        encoded={"weight": "transpose_weight"},
         check_encoded=_check_gated_linear,
         doc="activation(x @ G + g) * (x @ U + u), the gated layer of SwiGLU and its kin (Shazeer 2020); weight is G "
         "and U one after the other, [2N, K] if transpose_weight else [K, 2N], bias g and u, [2N]",

@@ -87,7 +87,7 @@ declare(
         lambda x, shape: np.array(np.reshape(x, shape)),
         {"shape": Attribute("shape")},
         view=_view_reshape,
-        encoded=("x",),
+        encoded={"x": None},
         rounding=EXACT,
         doc="the same elements in row-major order under another shape, every size of it given",
     )
@@ -117,7 +117,7 @@ declare(
         lambda x, axes_order: np.array(np.transpose(x, axes_order), order="C"),
         {"axes_order": Attribute("shape")},
         view=_view_permute,
-        encoded=("x",),
+        encoded={"x": None},
         rounding=EXACT,
         doc="axis i of the result is axis axes_order[i] of x",
     )
@@ -205,7 +205,7 @@ declare(
         },
         nbytes=_copy_of_result,
         view=_view_slice,
-        encoded=("x",),
+        encoded={"x": None},
         rounding=EXACT,
         doc="elements start, start + step, ... before stop along an axis; 0 <= start <= stop <= size, step >= 1",
     )

@@ -169,8 +169,9 @@ class Op:
         view: for ops that can share memory with input 0: layout of the input, attributes and output shape -> layout
             of the output in the same buffer, or None where a copy is needed.
         inplace: positions of inputs whose buffer the output may take over (same size and dtype, last use).
-        encoded: names of inputs that may be encoded constants. `infer` gets types without encodings. `reference` gets
-            decoded elements, or for ``compute="int8"`` each encoded constant as `Stored`.
+        encoded: inputs that may be encoded constants. `infer` gets types without encodings. `reference` gets decoded
+            elements, or for ``compute="int8"`` each encoded constant as `Stored`. For each input the attribute that is
+            true where axis 0 has the channels, and axis 1 what is summed; "" where it always has; None: it is a view.
         check_encoded: raises ValueError if the op does not take these types, which may have encodings, with these
             attributes; called before `infer`.
         rounding: where floats are rounded, and the narrowest type in which kernels compute between.
@@ -188,7 +189,7 @@ class Op:
     nbytes: Callable[[Types, Sequence[TensorType], Attributes], int] = dense_bytes
     view: Callable[[Layout, Attributes, tuple[int, ...]], Layout | None] | None = None
     inplace: tuple[int, ...] = ()
-    encoded: tuple[str, ...] = ()
+    encoded: Mapping[str, str | None] = field(default_factory=dict)
     check_encoded: Callable[[Types, Attributes], None] | None = None
     rounding: Rounding = ONCE
     has_kernels: bool = True
@@ -270,6 +271,14 @@ class Op:
                     raise ValueError(f"{self.name}: expected {name!r} not to be encoded, got {type_}")
                 type_.encoding.check(type_.shape)
         return self.infer([None if type_ is None else type_.plain for type_ in inputs], attributes)
+
+    def find_channel_axis(self, name: str, attributes: Attributes) -> int | None:
+        """The axis of the weight `name` with an index for each channel of the result, or each row of a table: 0 or 1.
+
+        None if this input is no weight that may be encoded.
+        """
+        flag = self.encoded.get(name)
+        return None if flag is None else int(bool(flag) and not attributes[flag])
 
     def evaluate(self, operands: Sequence[np.ndarray | Stored | None], attributes: Attributes) -> Any:
         """`reference` of operands, of which those named by `encoded` may be encoded constants."""

@@ -13,16 +13,14 @@ import numpy as np
 
 from engine import dtypes, sizes
 from engine.encodings import INT8_CHANNEL, INT8_TENSOR
-from engine.graph import VIEWS, Filled, Graph, Node, Value, stem_of
+from engine.graph import VIEWS, Filled, Graph, Node, Value, spread_scale, stem_of
 from engine.ops import TensorType
 from engine.passes.base import Pass
 
-# Op -> the operand that may be encoded, and the attribute that is True if axis 0 has the channels; "": it always has.
-_READERS = {"linear": ("weight", "transpose_weight"), "matmul": ("b", "transpose_b"), "embedding": ("table", "")}
 _FLOATS = ("float32", "bfloat16", "float16")
 _BYTES = ("int8", "uint8")
-_WEIGHTED = (*_READERS, "conv", "conv_transpose", "index", "index_select", "layer_norm", "rms_norm")
-"""Ops whose constant operands are weights."""
+_WEIGHTED = ("conv_transpose", "index", "index_select", "layer_norm", "rms_norm")
+"""Ops whose constant operands are weights, beside those that read encoded ones."""
 
 
 # --- constants under views and casts ---------------------------------------------------------------------------------
@@ -150,17 +148,6 @@ def _scaled(graph: Graph, weight: Value, factor: Value) -> Value | None:
     return graph.encoded(parts, encoding, weight.type.plain, stem_of(weight))
 
 
-def _along(graph: Graph, weight: Value, axis: int) -> Value | None:
-    """`weight` with a scale for each index of `axis`; None if it has scales along another axis."""
-    encoding, count = INT8_CHANNEL.along(axis), weight.shape[axis]
-    if weight.type.encoding == INT8_TENSOR:
-        number = float(weight.components["scale"].elements)
-        scale = graph.later(Filled(number, (count,)), TensorType("float32", (count,)), f"{stem_of(weight)}.scale")
-        parts = {"data": weight.components["data"], "scale": scale}
-        return graph.encoded(parts, encoding, weight.type.plain, stem_of(weight))
-    return weight if weight.type.encoding == encoding else None
-
-
 # --- the nodes that read them ----------------------------------------------------------------------------------------
 
 
@@ -175,13 +162,14 @@ class _Read(NamedTuple):
 
 def _read(graph: Graph, node: Node) -> _Read | None:
     """`node` as the reader of a weight of integers; None if it is none."""
-    if node.op.name not in _READERS or node.attributes.get("compute", "element") != "element":
+    if node.attributes.get("compute", "element") != "element":
         return None
-    operand, transposed = _READERS[node.op.name]
-    value = node.operand(operand)
-    weight = _weight(graph, value) if len(value.shape) == 2 else None
-    axis = 0 if not transposed or node.attributes[transposed] else 1
-    return None if weight is None else _Read(node, operand, weight, axis)
+    for name in node.op.encoded:
+        axis, value = node.op.find_channel_axis(name, node.attributes), node[name]
+        if axis is not None and value is not None and len(value.shape) == 2:
+            weight = _weight(graph, value)
+            return None if weight is None else _Read(node, name, weight, axis)
+    return None
 
 
 def _multiplication(graph: Graph, found: _Read, readers: list[Node]) -> tuple[Node, Value] | None:
@@ -218,7 +206,7 @@ def _find_encoded(graph: Graph) -> list[_Encoded]:
     users, found = graph.users(), list[_Encoded]()
     for read in [one for node in graph.nodes if (one := _read(graph, node)) is not None]:
         last, scaled = _multiplication(graph, read, users.get(read.node.output, [])) or (read.node, read.weight)
-        weight = _along(graph, scaled, read.axis)
+        weight = spread_scale(graph, scaled, read.axis)
         if weight is not None:
             found.append(_Encoded(read, weight, last))
     return found
@@ -247,7 +235,7 @@ def find_computed(graph: Graph) -> list[Value]:
                 bytes_of |= dict.fromkeys(node.outputs, max(known, key=lambda value: value.type.size))
             continue
         computed = [b for v, b in zip(inputs, origins, strict=True) if b is not None and v.dtype in _FLOATS]
-        if computed and node.op.name in _WEIGHTED:
+        if computed and (node.op.name in _WEIGHTED or (node.op.encoded and node.op.view is None)):
             encoded = {one.read.node for one in _find_encoded(graph)} if encoded is None else encoded
             found |= dict.fromkeys(computed if node not in encoded else ())
     return list(found)

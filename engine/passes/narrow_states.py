@@ -73,8 +73,8 @@ class _Narrowing:
             for (name, initial), value in zip(graph.states, states, strict=True)
         ]
         graph.nodes = []
-        for node in nodes:
-            self._emit(node)
+        for node, made in graph.emit_in_order(nodes, self._read, lambda node: node.attributes):
+            self.found |= zip(node.outputs, made.outputs, strict=True)
         first = len(graph.outputs) - len(states)
         after = [self._as(value, state.dtype) for value, state in zip(graph.outputs[first:], states, strict=True)]
         given = [self._as(value, WIDE if value in self.changed else value.dtype) for value in graph.outputs[:first]]
@@ -99,6 +99,9 @@ class _Narrowing:
     def _is_narrow(self, value: Value | None) -> bool:
         return value is not None and self.found.get(value, value).dtype == self.dtype
 
+    def _read(self, node: Node, name: str, value: Value) -> Value:
+        return self._as(value, self._type_of(node, name, value))
+
     def _type_of(self, node: Node, name: str, value: Value) -> str:
         """The type in which `node` reads `value`, its input `name`."""
         if value.dtype != WIDE and value not in self.changed:
@@ -109,17 +112,3 @@ class _Narrowing:
         moved = MOVES.get(node.op.name)
         is_sum = bool(node.attributes.get("accumulate"))  # index_put adds numbers then
         return self.dtype if moved is not None and self._is_narrow(node[moved]) and not is_sum else WIDE
-
-    def _emit(self, node: Node) -> None:
-        """Emit `node` again, with the inputs that the states give it."""
-        names = node.op.input_names
-        inputs = [
-            None if value is None else self._as(value, self._type_of(node, names[min(n, len(names) - 1)], value))
-            for n, value in enumerate(node.inputs)
-        ]
-        name = node.outputs[0].name
-        made = self.graph.emit(node.op.name, inputs, source=node.source, name=name, **node.attributes).node
-        assert made is not None  # noqa: S101  (a value that emit returns has a node)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
-            new.inherit(old)
-            self.found[old] = new

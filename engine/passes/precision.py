@@ -29,7 +29,7 @@ class Weight(NamedTuple):
     Attributes:
         name: of the input.
         value: the constant.
-        channel: the axis that has an index for each channel of the result, or each row of a table.
+        channel: as of `Op.find_channel_axis`.
         summed: the axis along which products are summed, or the last axis of a table.
     """
 
@@ -145,7 +145,7 @@ def _look_up(graph: Graph, node: Node, table: Value | None) -> Value:
     positive before. An id that `index` refuses is refused here, too.
     """
     _, ids = node.inputs
-    assert ids is not None  # noqa: S101  # both are required inputs of the nodes that `_axes` yields
+    assert ids is not None  # noqa: S101  # both are required inputs of a lookup
     assert table is not None  # noqa: S101  # as above
     size, zero = (graph.constant(np.asarray(n, ids.dtype)) for n in (table.shape[0], 0))
 
@@ -198,31 +198,17 @@ def _arithmetic(node: Node, compute: str) -> str:
 
 def _weights(node: Node) -> Iterator[Weight]:
     """The inputs of `node` that can be encoded: floating-point constants that the model has not quantised itself."""
-    for name, (channel, summed) in _axes(node).items():
+    of_index = is_lookup(node) and node.operand("x").is_parameter
+    for name in ("x",) if of_index else node.op.encoded:
         value = node[name]
         if value is None or value.form is None or not value.is_plain or is_decoded(value.form):
             continue
-        if value.dtype in ("float64", "float32", "float16", "bfloat16"):
-            yield Weight(name, value, channel, summed % len(value.shape))
-
-
-def _axes(node: Node) -> dict[str, tuple[int, int]]:
-    """For each input that may be a weight, the axes `Weight.channel` and `Weight.summed`."""
-    match node.op.name:
-        case "linear" | "gated_linear":
-            return {"weight": (0, 1) if node.attributes["transpose_weight"] else (1, 0)}
-        case "matmul" if len(node.operand("b").shape) == 2:
-            return {"b": (0, 1) if node.attributes["transpose_b"] else (1, 0)}
-        case "conv":
-            return {"weight": (0, 1)}
-        case "embedding":
-            return {"table": (0, -1)}
-        case "index" if is_lookup(node) and node.operand("x").is_parameter:
-            return {"x": (0, -1)}
-        case "embedding_norm":
-            terms = ("first", "second", "third")
-            return {term: (0, -1) for term in terms if node[f"{term}_ids"] is not None}
-    return {}
+        channel = 0 if of_index else node.op.find_channel_axis(name, node.attributes)
+        is_stack = node.op.name == "matmul" and len(value.shape) != 2
+        is_summand = node.op.name == "embedding_norm" and node[f"{name}_ids"] is None
+        is_float = value.dtype in ("float64", "float32", "float16", "bfloat16")
+        if channel is not None and is_float and not is_stack and not is_summand:
+            yield Weight(name, value, channel, 1 - channel)
 
 
 def _check_range(graph: Graph, name: str, weight: Value, encoding: Encoding) -> None:
@@ -263,9 +249,7 @@ def names_of_weights(node: Node) -> tuple[str, ...]:
             return ("a", "b")
         case "conv_transpose":
             return ("weight",)
-        case "index" if is_lookup(node):
-            return ("x",)
-    return node.op.encoded
+    return ("x",) if is_lookup(node) else tuple(node.op.encoded)
 
 
 def find_left(graph: Graph) -> list[str]:

@@ -73,7 +73,12 @@ class _Widening:
             if value.dtype in NARROW:
                 self.wide[value] = graph.emit("cast", [value], dtype=WIDE, name=value.name)
                 self.wide[value].inherit(value)
-        changes = sum(map(self._emit, nodes))
+        changes = 0
+        for node, made in graph.emit_in_order(nodes, lambda _node, _name, value: self._find(value), self._attributes):
+            for old, new in zip(node.outputs, made.outputs, strict=True):
+                is_kept = new.dtype in NARROW  # a rounding: what reads it gets the rounded numbers
+                self.wide[old] = graph.emit("cast", [new], dtype=WIDE) if is_kept else new
+            changes += [one.dtype for one in made.outputs] != [one.dtype for one in node.outputs]
         first_state = len(graph.outputs) - len(graph.states)
         graph.outputs = [
             self._give(value) if number < first_state else self._find(value)
@@ -112,18 +117,6 @@ class _Widening:
         """`value` as the graph returns it: in the type that it had."""
         found, dtype = self.wide.get(value, value), self.narrow_states.get(value, value.dtype)
         return found if found.dtype == dtype else self.graph.emit("cast", [found], dtype=dtype)
-
-    def _emit(self, node: Node) -> int:
-        """Emit `node` again; 1 if it changed."""
-        inputs = [None if value is None else self._find(value) for value in node.inputs]
-        name, attributes = node.outputs[0].name, self._attributes(node)
-        made = self.graph.emit(node.op.name, inputs, source=node.source, name=name, **attributes).node
-        assert made is not None  # noqa: S101  (a value that emit returns has a node)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
-            new.inherit(old)
-            is_kept = new.dtype in NARROW  # a rounding: what reads it gets the rounded numbers
-            self.wide[old] = self.graph.emit("cast", [new], dtype=WIDE) if is_kept else new
-        return int([one.dtype for one in made.outputs] != [one.dtype for one in node.outputs])
 
     def _attributes(self, node: Node) -> Mapping[str, Any]:
         """Attributes with float32 in place of a narrow type, unless the node is a rounding to keep."""
