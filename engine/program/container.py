@@ -1,4 +1,4 @@
-"""Writes and reads a program's file: the safetensors library writes it; this module reads it and checks every offset.
+"""Writes and reads a program's file: the safetensors library writes it and checks it; this module reads the tensors.
 
 Knows bytes, dtypes and hashes; knows nothing of programs.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import mmap
 import os
 import re
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,8 +37,6 @@ _NAMES = {
     "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
 _DTYPES = {theirs: dtypes.dtype(ours) for ours, theirs in _NAMES.items()}
-_MOST_HEADER_BYTES = 100_000_000  # safetensors' own reader refuses longer headers
-_MOST_AXES = 32  # NumPy before version 2 allows no more
 _CHUNK_BYTES = 256 << 10  # stays in a core's second-level cache until its checksum is computed
 
 # Every exception that wrong contents of a file can cause in the code that reads, checks and binds a program.
@@ -57,18 +54,14 @@ def checksum(array: np.ndarray) -> str:
 
 
 def path_of(path: object) -> Path:
-    """`path` as a Path. ConfigError if it is neither a str nor a Path, or a text that no file can have as its name."""
-    if not isinstance(path, str | os.PathLike):
-        raise ConfigError(f"path: expected the name of a file, a str or a Path, got {path!r}")
-    if path == "" or "\0" in str(path):
-        what = "an empty text" if path == "" else f"{str(path)!r}, and no name of a file has a null character"
-        raise ConfigError(f"path: expected the name of a file, got {what}")
+    """`path` as a Path. ConfigError if it is no str or Path, or none that a file of this system can have."""
     try:
-        os.fsencode(path)
+        name = os.fsencode(path) if isinstance(path, str | os.PathLike) else b""
     except UnicodeEncodeError:
-        what = f"{path!a}, which has characters that this system's names of files cannot have"
-        raise ConfigError(f"path: expected the name of a file, got {what}") from None
-    return Path(path)
+        name = b""
+    if not name or b"\0" in name:
+        raise ConfigError(f"path: expected the name of a file, a str or a Path, got {path!a}")
+    return Path(os.fsdecode(name))
 
 
 @contextmanager
@@ -102,18 +95,11 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
     dense = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in tensors.items()}
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
     try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as e:  # a name that is too long, a link that leads to itself
-        raise ProgramError(f"{path}: cannot be written: {e.strerror or e}") from None
-    if not path.name or not path.parent.is_dir():
-        raise ProgramError(f"{path}: cannot be written: {'not a file name' if not path.name else 'no such folder'}")
-    path = path.resolve()  # what a link points to is replaced, not the link
-    if path.exists() and not path.is_file():
-        raise ProgramError(
-            f"{path}: cannot be written: {'it is a folder' if path.is_dir() else 'it is no regular file'}"
-        )
+        path = path.resolve()  # what a link points to is replaced, not the link
+        if path.exists() and not path.is_file():
+            raise ProgramError(f"{path}: cannot be written: it is no regular file")
+    except (OSError, RuntimeError) as e:  # a name that is too long, a link that leads to itself
+        raise ProgramError(f"{path}: cannot be written: {getattr(e, 'strerror', None) or e}") from None
     # Of its own for each call, whatever process and thread; and no longer than a name may be.
     temporary = path.with_name(f"{path.name[:20]}.{uuid.uuid4().hex}.partial")
     try:
@@ -136,7 +122,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
 def _sort_metadata(path: Path) -> None:
     """Sort the entries of the metadata in the file at `path`, which safetensors writes in another order each time."""
     with path.open("rb", buffering=0) as file:
-        index, start = _read_index(file, path.stat().st_size)
+        index, start = _read_index(file)
     index["__metadata__"] = dict(sorted(index["__metadata__"].items()))
     text = json.dumps(index, separators=(",", ":"), ensure_ascii=False).encode()
     if len(text) > start - 8:  # written with fewer escapes than Python writes; the order then stays as it is
@@ -157,6 +143,12 @@ class _Entry(NamedTuple):
     shape: tuple[int, ...]
     begin: int
     end: int
+
+    @classmethod
+    def of(cls, name: str, described: Mapping[str, Any]) -> _Entry:
+        """The entry that an index has for the tensor `name`."""
+        begin, end = described["data_offsets"]
+        return cls(name, _DTYPES[described["dtype"]].numpy, tuple(described["shape"]), begin, end)
 
 
 @dataclass(frozen=True)
@@ -219,23 +211,26 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
             False: each tensor is a `StoredTensor`.
 
     Raises:
-        ProgramError: the file is no safetensors file or holds no program, ends too early or too late, or its header's
-            hash is wrong.
+        ProgramError: the file is no whole safetensors file or holds no program, or its header's hash is wrong.
         ValueError, LookupError, TypeError, AttributeError, OSError: other damage; `convert_errors` converts these.
     """
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):  # opening a pipe would block until another process opens it for writing
         raise ProgramError(f"not a regular file; {_EXPECTED}")
+    try:
+        with safetensors.safe_open(path, "numpy"):  # which checks the index, so that it need not be checked below
+            pass
+    except safetensors.SafetensorError as error:
+        raise ProgramError(f"not an engine file, or a damaged one: {error}; {_EXPECTED}") from None
     with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        index, start = _read_index(file, size)
+        index, start = _read_index(file)
         metadata = index.pop("__metadata__", {})
         if _KEY not in metadata:
             raise ProgramError(f"not an engine file; {_EXPECTED}")
         header = metadata[_KEY].encode()
         if hashlib.sha256(header).hexdigest() != metadata[_HASH]:
             raise ProgramError("the header's hash does not match: the file is damaged")
-        entries = _entries(index, size - start)
+        entries = [_Entry.of(name, described) for name, described in index.items()]
         if mapped:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[start:]
             yield header, {entry.name: _mapped(entry, data) for entry in entries}
@@ -263,22 +258,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read_index(file: FileIO, size: int) -> tuple[dict[str, Any], int]:
-    """The index of a file of `size` bytes, and the position after it."""
-    start = _read_bytes(file, 0, min(size, 9))
-    length = int.from_bytes(start[:8], "little")
-    if start[8:] != b"{" or not 0 < length <= _MOST_HEADER_BYTES:
-        raise ProgramError(f"not an engine file; {_EXPECTED}")
-    if length > size - 8:
-        raise ProgramError(f"truncated: the header should have {length} bytes, and {size - 8} are left")
-    index = parse_json(_read_bytes(file, 8, length))
-    if not isinstance(index, dict):
-        raise ProgramError("the file is damaged: the header is no JSON object")
-    return index, 8 + length
-
-
-def _read_bytes(file: FileIO, start: int, count: int) -> bytes:
-    return b"".join(map(bytes, _read_parts(file, start, memoryview(bytearray(count)), "the header")))
+def _read_index(file: FileIO) -> tuple[dict[str, Any], int]:
+    """The index of an open file, and the position after it."""
+    length = int.from_bytes(file.read(8), "little")
+    return parse_json(file.read(length)), 8 + length
 
 
 def _read_parts(file: FileIO, start: int, target: memoryview, what: str) -> Iterator[memoryview]:
@@ -294,34 +277,6 @@ def _read_parts(file: FileIO, start: int, target: memoryview, what: str) -> Iter
             raise ProgramError(f"the file was shortened while it was read: {what} lacks {len(target) - done} bytes")
         yield target[done : done + count]
         done += count
-
-
-def _entries(index: Mapping[str, Any], nbytes: int) -> list[_Entry]:
-    """The tensors of a file by position. They must cover `nbytes` bytes without gaps and overlaps."""
-    entries = sorted((_entry(name, one) for name, one in index.items()), key=lambda entry: (entry.begin, entry.end))
-    end = 0
-    for entry in entries:
-        if entry.begin != end:
-            raise ValueError(f"tensor {entry.name} begins at {entry.begin}, but the previous tensor ends at {end}")
-        end = entry.end
-    if end != nbytes:
-        cut = "truncated: " if nbytes < end else ""
-        raise ProgramError(f"{cut}{nbytes} bytes follow the header, but its tensors end at {end}")
-    return entries
-
-
-def _entry(name: str, described: Mapping[str, Any]) -> _Entry:
-    dtype = _DTYPES[described["dtype"]]
-    shape, (begin, end) = _sizes(name, described["shape"]), _sizes(name, described["data_offsets"])
-    if len(shape) > _MOST_AXES or end - begin != math.prod(shape) * dtype.size:
-        raise ValueError(f"tensor {name}: {end - begin} bytes do not fit {dtype.name}{shape}")
-    return _Entry(name, dtype.numpy, tuple(shape), begin, end)
-
-
-def _sizes(name: str, values: Sequence[Any]) -> Sequence[int]:
-    if not isinstance(values, list) or any(type(n) is not int or not 0 <= n < 1 << 63 for n in values):
-        raise ValueError(f"tensor {name}: malformed sizes")
-    return values
 
 
 # --- mapped memory ---------------------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def test_a_name_may_be_as_long_as_the_system_allows_and_a_link_to_itself_is_refu
     with pytest.raises(ProgramError, match="cannot be written: File name too long"):
         small().save("a/" * 2500 + "a")
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(ProgramError, match="cannot be written: Too many levels of symbolic links"):
+    with pytest.raises(ProgramError, match="cannot be written: Symlink loop"):
         small().save(tmp_path / "loop")
 
 
