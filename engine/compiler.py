@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -339,7 +338,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     decoding.check_parameters(module)
     try:
         compiled = {
-            name: _compile_entry(module, example, config, shapes, max_length)
+            name: _compile_artifact(module, example, config, shapes)
             for name, (example, shapes) in decoding.examples(module, batch, max_length).items()
         }
     except EngineError as error:
@@ -354,42 +353,6 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     decoder = Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
     decoder.check_room()
     return decoder
-
-
-def _compile_entry(module: Any, example: tuple[Any, ...], config: Config, shapes: Any, max_length: int) -> _Compiled:
-    """Compile an entry point of a decoder for the dynamic `shapes`; None for one size.
-
-    torch refuses a named size if it cannot show a condition of the capture for all sizes, although it may hold for all:
-    torch 2.11 meets ``min(s, 12*s) == s`` where a model merges axes before a dynamic one. Then torch chooses the range
-    of sizes itself, and the conditions become guards, which the engine can reason about. Nothing may be left of them.
-    """
-    from engine.exporter import decoding
-
-    try:
-        return _compile_artifact(module, example, config, shapes)
-    except EngineError as error:
-        if shapes is None or type(error) is not EngineError:  # not of torch.export
-            raise
-        chosen = decoding.leave_to_torch(max_length)
-        if (found := _compile_quietly(module, example, config, chosen)) is None:
-            raise
-        compiled, issued = found
-        scope = compiled.artifact.scope
-        if [one[:2] for one in scope.symbols.values()] != [(2, max_length)] or scope.guards:
-            raise
-        for one in issued:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        return compiled
-
-
-def _compile_quietly(
-    module: Any, example: tuple[Any, ...], config: Config, shapes: Any
-) -> tuple[_Compiled, list[warnings.WarningMessage]] | None:
-    """As `_compile_artifact`, with the warnings that it would have issued; None if it fails."""
-    with warnings.catch_warnings(record=True) as issued, contextlib.suppress(EngineError):
-        warnings.simplefilter("always")
-        return _compile_artifact(module, example, config, shapes), issued
-    return None
 
 
 def _check_decoder(artifacts: Mapping[str, Artifact], batch: int) -> None:

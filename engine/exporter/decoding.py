@@ -37,16 +37,7 @@ def examples(module: Any, batch: int, max_length: int) -> dict[str, tuple[tuple[
         counts = torch.zeros_like(ids[:, 0]), torch.full_like(ids[:, 0], length)
         shapes = None
         if name == "prefill" and max_length > 2:  # a range of one length is no dynamic size to torch
-            shapes = _shapes_of(torch.export.Dim("sequence", min=2, max=max_length))
+            length_of_prompt = torch.export.Dim("sequence", min=2, max=max_length)
+            shapes = {"ids": {1: length_of_prompt}, "position": None, "lengths": None}
         found[name] = (ids, *counts), shapes
     return found
-
-
-def leave_to_torch(max_length: int) -> dict[str, Any]:
-    """The dynamic shapes of a prompt of 2 to `max_length` tokens, where torch may choose a smaller range."""
-    return _shapes_of(torch.export.Dim.AUTO(min=2, max=max_length))
-
-
-def _shapes_of(length: Any) -> dict[str, Any]:
-    """The dynamic shapes of a prompt whose number of tokens is `length`, a Dim or one of torch's hints."""
-    return {"ids": {1: length}, "position": None, "lengths": None}
