@@ -38,41 +38,11 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, t
 # sympy's functions in torch's symbolic sizes, needed to recognise them in a formula.
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
-__all__ = [
-    "CompileContext",
-    "DataDependentOutputException",
-    "DynamicOutputShapeException",
-    "FakeTensor",
-    "FloorDiv",
-    "HigherOrderOperator",
-    "Max",
-    "Min",
-    "Mod",
-    "OpOverload",
-    "PythonMod",
-    "TorchDispatchMode",
-    "TracingContext",
-    "TreeSpec",
-    "can_decompose",
-    "compile_functional_graphs",
-    "decomposition",
-    "guards_of",
-    "has_results",
-    "is_contiguous",
-    "is_mutable",
-    "is_wrapper",
-    "keep_unused",
-    "keep_whole",
-    "parts_of",
-    "schema_arguments",
-    "storage_key",
-    "tree_flatten",
-    "tree_leaves",
-    "tree_map",
-    "tree_unflatten",
-    "version",
-]
-
+__all__ = [  # beside the functions below
+    "CompileContext", "DataDependentOutputException", "DynamicOutputShapeException", "FakeTensor", "FloorDiv",
+    "HigherOrderOperator", "Max", "Min", "Mod", "OpOverload", "PythonMod", "TorchDispatchMode", "TracingContext",
+    "TreeSpec", "tree_flatten", "tree_leaves", "tree_map", "tree_unflatten",
+]  # fmt: skip
 
 # --- operators: torch.Tensor and torch.ops have no public schema ----------------------------------------------------
 

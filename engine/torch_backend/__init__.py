@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from engine import targets
 from engine.config import Config
 from engine.exporter.torch_internals import CompileContext, TracingContext
-from engine.torch_backend.functional import make_functional, rewrite_in_aten, zero_overwritten_memory
+from engine.torch_backend.functional import make_functional, rewrite_in_aten
 from engine.torch_backend.graph import CompiledGraph
 
 
@@ -38,7 +38,6 @@ def compile_graph(
 
     def finish(functional: GraphModule, _fakes: Sequence[Any]) -> CompiledGraph:
         rewrite_in_aten(functional)
-        zero_overwritten_memory(functional)
         metadata = TracingContext.get().fw_metadata
         static = [] if metadata is None else metadata.static_input_indices
         written = [] if metadata is None else [n for n, i in enumerate(metadata.input_info) if i.mutates_data]

@@ -27,17 +27,6 @@ from engine.targets.base import Device
 Boxed = Callable[[list[Any]], list[Any]]
 Finish = Callable[[GraphModule, Sequence[Any]], Boxed]
 
-_UNINITIALISED = (
-    torch.ops.aten.empty.memory_format,
-    torch.ops.aten.empty_permuted.default,
-    torch.ops.aten.empty_strided.default,
-)
-_OVERWRITING = (
-    torch.ops.aten.copy.default,
-    torch.ops.aten.fill.Scalar,
-    torch.ops.aten.fill.Tensor,
-    torch.ops.aten.zero.default,
-)
 _GRADIENTS = (
     "the graph requires gradients, and this backend is for inference: call the model under torch.inference_mode() or "
     "torch.no_grad(), and have nothing in it enable them again"
@@ -95,18 +84,6 @@ def rewrite_in_aten(module: GraphModule) -> None:
     for node in module.graph.find_nodes(op="call_function", target=torch.ops.prims.convert_element_type.default):
         tensor, dtype = node.args
         node.target, node.args, node.kwargs = overload("_to_copy"), (tensor,), {"dtype": dtype}
-
-
-def zero_overwritten_memory(module: GraphModule) -> None:
-    """Replaces uninitialised memory by zeros where every reader overwrites all of it.
-
-    The engine refuses undefined values; these ones never show.
-    """
-    for target in _UNINITIALISED:
-        for node in module.graph.find_nodes(op="call_function", target=target):
-            if all(user.target in _OVERWRITING and user.args[:1] == (node,) for user in node.users):
-                node.target, node.args = torch.ops.aten.zeros.default, (node.args[0],)
-                node.kwargs = {"dtype": node.meta["val"].dtype}
 
 
 def _check(module: GraphModule, inputs: Sequence[Any], device: Device) -> None:

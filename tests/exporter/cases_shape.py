@@ -240,6 +240,29 @@ for name in ("zeros", "ones"):
         ),
         case(f"new_{name}", FLOATS, lambda op, a: op(a, [4]), lambda op, a: op(a, [], dtype=torch.int64, **KEYWORDS)),
     ]
+# What lies in uninitialised memory is undefined: all of it is written over.
+for name, *arguments in (
+    ("empty.memory_format", [2, 3]),
+    ("empty_strided", [2, 3], [3, 1]),
+    ("empty_permuted", [2, 3], [1, 0]),
+):
+    CASES += [
+        case(
+            name,
+            FLOATS,
+            lambda op, _a, given=arguments: op(*given).fill_(2),
+            lambda op, _a, given=arguments: op(*given, dtype=torch.int32, **KEYWORDS).fill_(2),
+        )
+    ]
+for name, *arguments in (("empty_like",), ("new_empty", [4]), ("new_empty_strided", [2, 3], [3, 1])):
+    CASES += [
+        case(
+            name,
+            FLOATS,
+            lambda op, a, given=arguments: op(a, *given).fill_(2),
+            lambda op, a, given=arguments: op(a, *given, dtype=torch.int32, **KEYWORDS).fill_(2),
+        )
+    ]
 CASES += [
     case(
         "arange",

@@ -12,17 +12,23 @@ from engine.ops.create import clamped_diagonal
 from engine.sizes import Size, whole
 
 _DTYPE = {"dtype": FROM_META}
-_SIZED = {"dtype": FROM_META, "size": "torch's result has this shape", "self": "torch's result has its shape and type"}
+_SIZED = {
+    "dtype": FROM_META,
+    "self": "torch's result has its shape and type",
+    **dict.fromkeys(("size", "stride", "physical_layout"), "torch's result has this shape and layout"),
+}
 
 
-def _constant(number: int, sized: str) -> None:
-    @aten(sized, f"{sized}_like", f"new_{sized}", harmless=_SIZED)
+def _constant(number: int, *names: str) -> None:
+    @aten(*names, harmless=_SIZED)
     def translate(x: CallContext) -> Value:
         return x.fill(number, x.result)
 
 
-_constant(0, "zeros")
-_constant(1, "ones")
+_constant(0, "zeros", "zeros_like", "new_zeros")
+_constant(1, "ones", "ones_like", "new_ones")
+# The contents of uninitialised memory are undefined, so zeros will do.
+_constant(0, "empty.memory_format", "empty_like", "new_empty", "empty_strided", "empty_permuted", "new_empty_strided")
 
 
 @aten("zero", harmless=_SIZED)

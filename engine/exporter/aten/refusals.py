@@ -12,9 +12,5 @@ refused(
     *("multinomial", "native_dropout", "normal.Tensor_Tensor", "normal_functional"),
 )
 refused("a batch norm in training mode moves its statistics (call model.eval())", "_native_batch_norm_legit_functional")
-refused(
-    "the contents of uninitialised memory are undefined; use zeros",
-    *("empty.memory_format", "empty_like", "new_empty", "empty_strided", "empty_permuted", "new_empty_strided"),
-)
 refused("it reads the bits of one element type as another", "view.dtype")
 refused("it says where elements lie in memory, which is the planner's to choose", "as_strided", "as_strided_scatter")
