@@ -46,7 +46,7 @@ help:
 	@echo "make mutants       which of the planted faults the tests see"
 	@echo "make messages      write the texts of errors and warnings that tests see to tests/messages.json"
 	@echo "make test-times    where the time of the last test run went, slowest first"
-	@echo "make lint          ruff and mypy alone"
+	@echo "make lint          ruff and mypy alone; and the lines of each folder"
 	@echo "make sdist         build the source distribution, install it into a new environment, run a saved program there"
 	@echo "make test-triton   Triton kernels compiled for sm_90 at real sizes; needs no GPU"
 	@echo "make test-gpu      whole models on a CUDA device, beside eager PyTorch there"
@@ -88,6 +88,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(BIN)/python -m tests.lines
 
 # A file at a time: its tests share what is made once. In the order of tests/conftest.py, the longest file first.
 # tests/kernels takes objects of the extension that were compiled with warnings as errors, and compiles the others again.
