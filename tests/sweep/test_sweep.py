@@ -95,6 +95,12 @@ def test_results_need_be_no_nearer_than_those_of_eager():
     assert "allowed" in find_difference(torch.tensor([0.9, 2.0], dtype=torch.float16), eager, exact)
 
 
+def test_results_where_eager_overflows_are_right_near_those_in_float64():
+    exact, eager = torch.tensor([38.2], dtype=torch.float64), torch.tensor([torch.inf], dtype=torch.float16)
+    assert find_difference(torch.tensor([38.22], dtype=torch.float16), eager, exact) is None
+    assert "allowed" in find_difference(torch.tensor([39.0], dtype=torch.float16), eager, exact)
+
+
 def test_a_sample_is_called_with_its_own_arguments():
     for sample in list_samples("clamp", torch.float32, 4):
         assert sample.operator in OPERATORS
