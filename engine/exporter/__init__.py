@@ -1,7 +1,4 @@
-"""Translates exported programs to graphs. Knows torch; `aten/` has a handler for each ATen overload.
-
-Calls that cannot be translated are collected. One `UnsupportedOp` lists all of them with their source lines.
-"""
+"""Translates exported programs to graphs. Knows torch; `aten/` has a handler for each ATen overload."""
 
 from __future__ import annotations
 
@@ -44,14 +41,9 @@ _GROUPED = re.compile(r"\w+\.\w*grouped_mm\w*\.")
 class Interface(NamedTuple):
     """How the user's arguments and results map to the inputs and outputs of a graph.
 
-    Attributes:
-        input_tree: structure of ``(args, kwargs)``.
-        output_tree: structure of the result.
-        input_slots: for each leaf of `input_tree` the position of a graph input, or ``{"constant": value}`` for an
-            argument that is not a tensor: the graph is valid for this value only.
-        output_slots: for each leaf of `output_tree` the position of a graph output, or ``{"constant": value}``.
-        input_names: a name for each graph input that an argument gives, from the parameters of `forward`.
-        parameters: the name of each positional argument; empty if torch does not tell them.
+    A slot is, for a leaf of a tree, the position of a graph input or output. ``{"constant": value}`` stands for what is
+    no tensor: the graph is valid for this value of an argument only. `input_names` has a name for each graph input that
+    an argument gives, and `parameters` that of each positional argument; it is empty if torch does not tell them.
     """
 
     input_tree: tree.Tree
@@ -64,14 +56,10 @@ class Interface(NamedTuple):
 
 @dataclass(frozen=True)
 class Exported:
-    """A model as a graph.
+    """A model as a graph: inputs in the order of the arguments, one output for each tensor of the result.
 
-    Attributes:
-        graph: inputs in the order of the arguments; one output for each tensor of the result.
-        interface: how the user's arguments and results map to them.
-        rebuild: makes the user's own structure of results from leaves; None: plain containers.
-        translate_seconds: spent making the graph.
-        unchecked: conditions on the inputs that the graph relies on and that are no guards of its scope.
+    `rebuild` makes the user's own structure of results from leaves; None: plain containers. `unchecked` has the
+    conditions on the inputs that the graph relies on and that are no guards of its scope.
     """
 
     graph: Graph
@@ -84,18 +72,13 @@ class Exported:
 def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
     """Export `model` for the shapes of `example_inputs`, or for all shapes that `dynamic_shapes` allows.
 
-    Args:
-        model: an nn.Module in evaluation mode, an ExportedProgram or a GraphModule; parameters on the cpu. The
-            graph's constants share the parameters' memory.
-        example_inputs: the positional arguments as a tuple, or ``(tuple, dict)`` with keyword arguments.
-        dynamic_shapes: as for torch.export: which sizes differ from call to call, and within which range.
+    `model` is an nn.Module in evaluation mode, an ExportedProgram or a GraphModule, on the cpu; the graph's constants
+    share its memory. `example_inputs` is a tuple of the positional arguments, or ``(tuple, dict)`` with keyword ones.
+    `dynamic_shapes` is as for torch.export.
 
-    Raises:
-        ConfigError: the model or an argument is of the wrong kind.
-        ShapeError: an input is not a dense tensor on the cpu.
-        UnsupportedOp: some calls cannot be translated; lists all of them.
-        EngineError: torch.export cannot capture the model.
-        InternalError: a handler contradicts torch.
+    Raises ConfigError if the model or an argument is of the wrong kind, ShapeError for an input that is no dense tensor
+    on the cpu, UnsupportedOp with all calls that cannot be translated, EngineError if torch.export cannot capture the
+    model, and InternalError if a handler contradicts torch.
     """
     return translate(export_with_torch(model, example_inputs, dynamic_shapes))
 
@@ -104,14 +87,8 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
 class TorchExport:
     """The result of torch.export: a functional program of ATen calls.
 
-    Attributes:
-        program: the exported program.
-        name: name of the model's class.
-        dynamic: the sizes that differ from call to call.
-        seconds: spent in torch.export, decomposition included.
-        ranges: the values of each of torch's symbols for which the program is right.
-        watch: tells which weights of the user's model change later.
-        guards: the conditions on the inputs for which torch captured the model, as torch writes them.
+    The program is right for the values `ranges` of torch's symbols. `guards` are the conditions on the inputs for which
+    torch captured the model, as torch writes them; `watch` tells which weights change later.
     """
 
     program: ExportedProgram
@@ -207,7 +184,6 @@ def _add_outputs(walk: Walk, program: ExportedProgram, results: Sequence[Transla
 
 
 def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The positional and keyword arguments in `example_inputs`."""
     if isinstance(example_inputs, list):
         example_inputs = tuple(example_inputs)
     if not isinstance(example_inputs, tuple):

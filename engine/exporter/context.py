@@ -26,9 +26,7 @@ Operand = Value | Number
 
 @dataclass(frozen=True)
 class Missing:
-    """A result that has no value in the graph. A call that reads it is refused with `reason`. If `reason` is None, the
-    reason has been reported already, and no line is added.
-    """
+    """A result without a value in the graph. Its readers are refused with `reason`; None: it is reported already."""
 
     reason: str | None
 
@@ -59,11 +57,7 @@ Sizes = Callable[[Any], int]
 
 
 def tensor_type(meta: Any, size: Sizes) -> TensorType:
-    """Element type and shape of a (fake) tensor.
-
-    Raises:
-        Refusal: `meta` is not a tensor, or its element type, layout, rank or sizes are not supported.
-    """
+    """The type of a (fake) tensor. Refusal for other objects, and for a type, layout, rank or size without support."""
     if not isinstance(meta, torch.Tensor):
         raise Refusal(f"the result is a {type(meta).__name__} that depends on the values of tensors")
     if meta.layout is not torch.strided:
@@ -74,14 +68,7 @@ def tensor_type(meta: Any, size: Sizes) -> TensorType:
 
 
 class CallContext:
-    """The context of one ATen call.
-
-    Attributes:
-        graph: the graph being built.
-        meta: the results of the call in torch: a fake tensor, or a list of them.
-        source: the place of the call in the user's model.
-        size: a size in torch -> an int or a formula.
-    """
+    """The context of one ATen call. `meta` is what it returns in torch: a fake tensor, or a list of them."""
 
     def __init__(self, graph: Graph, meta: Any, source: Source, size: Sizes) -> None:
         self.graph = graph
@@ -169,14 +156,12 @@ class CallContext:
         return self.cast(self.emit(op, self.cast(a, "float32"), self.cast(b, "float32")), dtype)
 
     def fill(self, number: Number, result: TensorType) -> Value:
-        """A value of type `result` whose elements are all `number`."""
         number = _plain(number)
         if float(number) != number and number == number:  # noqa: PLR0124  # NaN is a float and differs from itself
             self.refuse(f"the integer {number} is not exact as a float64")
         return self.emit("full", shape=result.shape, value=float(number), dtype=result.dtype)
 
     def constant(self, data: np.ndarray) -> Value:
-        """A constant with the elements of `data`."""
         return self.graph.constant(data)
 
     # --- shapes ------------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Makes the conversions explicit that `Tensor.copy_` does, because torch loses them.
 
-`copy_` converts the source to the element type of the tensor that it writes to, and broadcasts it. If that tensor is a
-buffer, `ExportedProgram.run_decompositions` replaces the written tensor by the source as it is: what the program reads
-afterwards, and what the buffer holds, have the type and the shape of the source.
+`copy_` converts the source to the type and shape of its target. If that is a buffer,
+`ExportedProgram.run_decompositions` replaces it by the source as it is, for later reads and for the buffer's contents.
 """
 
 from __future__ import annotations

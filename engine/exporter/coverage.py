@@ -1,7 +1,4 @@
-"""The table of ATen calls that compile, as measured by tests.
-
-A call that is not in it may compile if torch decomposes it into calls that do.
-"""
+"""The table of ATen calls that compile, as measured by tests. Others may compile if torch decomposes them."""
 
 from __future__ import annotations
 

@@ -25,21 +25,12 @@ _ZEROS, _BORDER = 0, 1
 def sample_grid(
     image: torch.Tensor, grid: torch.Tensor, mode: int = 0, padding: int = 0, align_corners: bool = False
 ) -> torch.Tensor:
-    """As `aten.grid_sampler_2d` on a CPU, also where a coordinate is NaN or, in pixels, infinite.
+    """As `aten.grid_sampler_2d` on a CPU, also where a coordinate is NaN or, in pixels, infinite; torch's rule gives 0.
 
-    torch's rule gives 0 there. The call gives NaN if the interpolation is bicubic, or if it is bilinear and zeros pad.
-    If the nearest pixel is taken and zeros pad, it gives 0. With the other paddings it gives the first pixel of the
-    axis, because it clamps NaN to 0.
-
-    Args:
-        image: [images, channels, height, width].
-        grid: [images, rows, columns, 2], x before y, in -1 to 1 from edge to edge of the image.
-        mode: the interpolation: 0 bilinear, 1 nearest, 2 bicubic.
-        padding: 0 zeros, 1 border, 2 reflection.
-        align_corners: whether -1 and 1 are the centres of the pixels at the edges.
-
-    Returns:
-        [images, channels, rows, columns], of the type of `image`.
+    There the call gives NaN if it is bicubic, or bilinear and zeros pad; 0 if it is nearest and zeros pad; else the
+    first pixel of the axis, because it clamps NaN to 0. `image` is [images, channels, height, width], `grid` is
+    [images, rows, columns, 2], x before y, in -1 to 1 from edge to edge. `mode` is 0 bilinear, 1 nearest, 2 bicubic;
+    `padding` is 0 zeros, 1 border, 2 reflection. With `align_corners` -1 and 1 are centres of border pixels.
     """
     rule = decomposition(overload("grid_sampler_2d"))
     axes = [axis.to(torch.promote_types(grid.dtype, torch.float32)) for axis in grid.unbind(-1)]

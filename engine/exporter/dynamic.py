@@ -26,11 +26,8 @@ _Hint = type(Dim.AUTO)
 class DynamicShapes(NamedTuple):
     """The dynamic shapes of a model, as torch.export reads them.
 
-    Attributes:
-        shapes: by name of the input, with axes counted from 0: torch ignores axes that are counted from the last one.
-            None if all sizes are fixed.
-        restrictions: a text such as ``x.shape[0] = 1 (...)`` for each size of which the program takes fewer values
-            than `shapes` allow; known after the capture.
+    `shapes` go by name of the input, with axes counted from 0, because torch ignores negative ones; None: all sizes are
+    fixed. `restrictions` has a text for each size of which the program takes fewer values; known after the capture.
     """
 
     shapes: Any = None
@@ -40,10 +37,8 @@ class DynamicShapes(NamedTuple):
 def resolve_dynamic_shapes(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
 ) -> DynamicShapes:
-    """`shapes`, as a user gave them, by name and with axes counted from 0. torch.export checks the rest.
-
-    Raises:
-        ConfigError: an axis that an input does not have, which torch ignores.
+    """`shapes`, as a user gave them, by name and with axes counted from 0. torch.export checks the rest, but it ignores
+    an axis that an input does not have: ConfigError.
     """
     if isinstance(shapes, ShapesCollection):
         try:
@@ -85,13 +80,8 @@ def list_narrowed(
 
     torch assumes 2 or more for a size that another one is a formula of, and for `Dim.AUTO` and `Dim.DYNAMIC`; and it
     restricts these two to the sizes that take the same branches as the example. For `Dim.AUTO` that may be one size. A
-    symbol with several axes is named at the first one.
-
-    Args:
-        shapes: as of `DynamicShapes`.
-        inputs: placeholders for the arguments of a call.
-        ranges: least and largest value of each symbol after the capture.
-        least: symbols that begin higher than torch's capture, because the model takes another path below.
+    symbol with several axes is named at the first one. `least` has symbols that begin higher than torch's capture,
+    because the model takes another path below.
     """
     found: dict[Any, str] = {}
     for node, axis, dim in list_dims(shapes, inputs):

@@ -1,6 +1,4 @@
-"""Takes over the conditions on sizes under which torch captured a program: it is one path through the model's code, and
-another one is right for sizes that take another branch.
-"""
+"""Takes over the conditions on sizes for which a captured program, one path through the model's code, is right."""
 
 from __future__ import annotations
 
@@ -42,13 +40,8 @@ _DATA = re.compile(r"\.(stride|storage_offset)\(\)")
 def record_guards(code: Iterable[str], inputs: Sequence[Node], symbols: Symbols) -> list[str]:
     """Record the guards of a capture in the scope of `symbols`, which has to be deciding.
 
-    Args:
-        code: conditions as torch writes them: ``L['x'].size()[0] % 3 == 0``. They are read, never executed.
-        inputs: the program's placeholders for arguments of a call.
-        symbols: the symbols of the program.
-
-    Returns:
-        The conditions that cannot be recorded, because they are no formulas of sizes of the inputs.
+    `code` has conditions as torch writes them, ``L['x'].size()[0] % 3 == 0``, which are read and never executed.
+    Returns those that cannot be recorded, because they are no formulas of sizes of the inputs.
     """
     reader = _Reader({node.name: node for node in inputs}, symbols)
     unknown = []
@@ -72,11 +65,7 @@ class _Reader:
         self._symbols = symbols
 
     def read(self, node: ast.AST) -> Any:
-        """The value of an expression for the example.
-
-        Raises:
-            Refusal: it has a part that is no formula of sizes.
-        """
+        """The value of an expression for the example. Refusal if it has a part that is no formula of sizes."""
         match node:
             case ast.Constant(int() as value):
                 return value

@@ -1,8 +1,7 @@
 """Encoded constants of models that are quantised already, as operands of ops. Knows no torch.
 
-A product and an embedding read an encoded constant if their kernels multiply its integers, which means 8 bits with a
-scale for each channel of the result, or for each row of a table. Every other op reads the decoded elements: a constant
-that is computed from the components when the program is packed or saved.
+Products and embeddings read an encoded constant if their kernels multiply its integers: 8 bits, with a scale for each
+channel of the result or row of a table. Other ops read the decoded elements, a constant of the packed or saved program.
 """
 
 from __future__ import annotations
@@ -23,18 +22,10 @@ class Unstorable(Exception):
 
 
 def encode(graph: Graph, data: Value, scales: Value | float, axis: int | None, dtype: str, name: str) -> Value:
-    """The constant ``data * scales``, stored as `data` and `scales`.
+    """The constant ``data * scales`` of element type `dtype`, stored as these. `data` is an int8 constant.
 
-    Args:
-        graph: where the constant belongs.
-        data: int8, a constant.
-        scales: a float constant [data.shape[axis]], or one number for all elements.
-        axis: the axis of channels; None if `scales` is a number.
-        dtype: element type of the constant.
-        name: of the constant.
-
-    Raises:
-        Unstorable: the scales are not finite, or not exact in float32.
+    `scales` is a float constant [data.shape[axis]], or one number, for which `axis` is None. Unstorable if scales are
+    not finite, or not exact in float32.
     """
     type_ = TensorType(dtype, data.shape)
     if not isinstance(scales, Value):

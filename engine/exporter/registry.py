@@ -1,9 +1,7 @@
 """The table of handlers: the function that translates each ATen overload, and its arguments. Knows no graph.
 
-A handler's parameters after the context are those of the overload's schema, under its names or under the handler's
-own. Two kinds of arguments may be left out, each with a stated reason: arguments that have the same meaning in all
-overloads (`COMMON`), and arguments that a handler declares `harmless`. A test compares them with torch's schema, so
-that no keyword can be dropped unnoticed.
+A handler's parameters after the context are those of the schema. It may leave out arguments in `COMMON` and those that
+it declares `harmless`, with a reason. A test compares them with the schema, so that no keyword is dropped unnoticed.
 """
 
 from __future__ import annotations
@@ -27,12 +25,7 @@ class FaultyCall(Refusal):
 
 @dataclass(frozen=True)
 class CommonArgument:
-    """An argument that many overloads share.
-
-    Attributes:
-        why: why handlers do not need it.
-        refusal: function from a value to the reason to refuse it, or None.
-    """
+    """An argument that handlers do not need, and why. `refusal` gives the reason to refuse a value, or None."""
 
     why: str
     refusal: Callable[[Any], str | None]
@@ -70,13 +63,9 @@ FROM_META = "the handler reads the result's element type, which torch has inferr
 
 @dataclass(frozen=True)
 class Handler:
-    """One row of the table.
+    """One row of the table. ``translate(context, **arguments)`` gives a value, or a list of values.
 
-    Attributes:
-        overload: the overload that it translates.
-        translate: ``translate(context, **arguments)`` -> a value, or a list of values.
-        harmless: arguments that `translate` does not take, each with the reason why it can be ignored.
-        renamed: the schema's name of an argument -> the name that `translate` has for it.
+    `harmless` has arguments that it does not take, with the reason; `renamed` maps the schema's names to its own.
     """
 
     overload: OpOverload
@@ -90,18 +79,14 @@ REFUSED: dict[OpOverload, str] = {}
 """Overloads that are always refused, each with a more specific reason than that no handler exists."""
 
 FOREIGN: dict[str, Callable[[OpOverload], Handler] | str] = {}
-"""Overloads of other packages by full name, such as ``torchao.dequantize_affine.default``: what makes the handler of an
-overload, or the reason to refuse it always. Names stand for overloads because the package that registers them with
-torch need not be installed."""
+"""Overloads of other packages by full name, such as ``torchao.dequantize_affine.default``, since such a package need
+not be installed: what makes the handler of an overload, or the reason to refuse it always."""
 
 Translator = Callable[..., Any]
 
 
 def overload(name: str) -> OpOverload:
-    """The overload with a name such as ``add.Tensor``, or ``engine::selective_scan`` for another library than ATen.
-
-    AttributeError if torch has no such overload.
-    """
+    """The overload ``add.Tensor``, or ``engine::selective_scan`` of another library; AttributeError without one."""
     library, _, call = name.rpartition("::")
     packet, _, which = call.partition(".")
     found: OpOverload = getattr(getattr(getattr(torch.ops, library or "aten"), packet), which or "default")
@@ -120,10 +105,7 @@ DROPPED: dict[OpOverload, str] = {
 def aten(
     *names: str, harmless: Mapping[str, str] | None = None, renamed: Mapping[str, str] | None = None
 ) -> Callable[[Translator], Translator]:
-    """Register the decorated function for several overloads.
-
-    Its parameters with a default, `harmless` and `renamed` need not be in each of their schemas.
-    """
+    """Register a function for overloads, whose schemas may lack its defaulted, `harmless` and `renamed` parameters."""
 
     def register(translate: Translator) -> Translator:
         for name in names:
@@ -162,11 +144,7 @@ def foreign_refused(reason: str, *names: str) -> None:
 
 
 def find_handler(target: OpOverload) -> Handler:
-    """The handler of an overload.
-
-    Raises:
-        Refusal: there is none; says why.
-    """
+    """The handler of an overload. Refusal, which says why, if there is none."""
     if target in HANDLERS:
         return HANDLERS[target]
     found = FOREIGN.get(str(target), REFUSED.get(target, "no handler"))
@@ -199,11 +177,7 @@ def _find_overload(name: str) -> OpOverload | None:
 
 
 def bind(handler: Handler, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the handler by name, including the schema's defaults.
-
-    Raises:
-        Refusal: a common argument has a value that is not supported.
-    """
+    """The handler's arguments by name, with the schema's defaults. Refusal for an unsupported common argument."""
     bound: dict[str, Any] = {}
     for position, argument in enumerate(schema_arguments(handler.overload)):
         name = argument.name

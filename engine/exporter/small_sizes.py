@@ -1,9 +1,8 @@
 """Finds the sizes 0 and 1 at which a model takes another path than the one that torch captured.
 
-While torch captures, it takes each dynamic size as 2 or more and records no condition for a comparison of a size with
-0 or 1, even if the range has smaller sizes. Whether the captured path is right for them can only be tried: a copy of
-the model and the captured program run with each size at 1 and at 0, the others as in the example, and their results
-are compared.
+torch captures each dynamic size as 2 or more and records no condition for a comparison with 0 or 1. Whether the path is
+right for them can only be tried: a copy of the model and the program run with each size at 1 and at 0, the others as in
+the example, and their results are compared.
 """
 
 from __future__ import annotations
@@ -29,28 +28,18 @@ _TOLERANCES = {
     **dict.fromkeys((torch.float32, torch.complex64), 1e-3),
     **dict.fromkeys((torch.float16, torch.bfloat16), 5e-2),
 }
-"""Of each value of a result, and of the value that a quarter of the others are smaller than. Another path gives other
-values; decompositions of one path round differently.
-"""
+"""Of each value of a result, and of the value that a quarter of the others are smaller than. Decompositions of one path
+round differently; another path gives other values."""
 
 Sizes = Mapping[Any, Any]
 """sympy symbol -> its value."""
 
 
 def find_least_sizes(model: nn.Module, program: ExportedProgram, args: Any, kwargs: Any) -> dict[Any, int]:
-    """The sizes from which on a model has the results of its program.
+    """Symbol -> 1 or 2, the size from which on the model has the results of `program`, its functional program.
 
-    A size at which the model itself raises is not excluded. The model stays as it is: a copy of it runs, on the
-    beginning of the example inputs. A model that has no copy counts as different at 1.
-
-    Args:
-        model: the captured model.
-        program: the functional program of `model`.
-        args: the positional example inputs.
-        kwargs: the example inputs by keyword.
-
-    Returns:
-        symbol -> 1 or 2, of the symbols whose range begins below.
+    Only symbols whose range begins below are listed. A size at which the model raises is not excluded. A copy of the
+    model runs, on the beginning of the example inputs; a model that has no copy counts as different at 1.
     """
     leaves, spec = tree_flatten((args, kwargs))
     inputs = list_user_inputs(program)
@@ -129,7 +118,6 @@ class _CheckedInterpreter(Interpreter):
         self._sizes = {symbol: sympy.Integer(value) for symbol, value in sizes.items()}
 
     def run_node(self, n: Node) -> Any:
-        """The result of the node."""
         result, captured = super().run_node(n), n.meta.get("val")
         if isinstance(result, torch.Tensor) and isinstance(captured, torch.Tensor):
             expected = [self._evaluate(size) for size in captured.shape]

@@ -39,12 +39,8 @@ class Range(NamedTuple):
 class Symbols:
     """The symbols of one traced program, declared in `scope` under the names that the user gave them.
 
-    Args:
-        scope: the scope in which they are declared.
-        ranges: least and largest value of each bounded symbol.
-        inputs: the program's placeholders for arguments of a call.
-        names: (input, axis) -> the user's name for the symbol in that size.
-        known: symbols that are numbers in this program; they are not declared.
+    `ranges` bounds them, and `names` maps (input, axis) to the user's name. `known` symbols are numbers in this program
+    and are not declared. `inputs` are the program's placeholders for arguments of a call.
     """
 
     def __init__(
@@ -83,11 +79,7 @@ class Symbols:
         return dict(zip(self._names, values, strict=True))
 
     def size(self, size: Any) -> int:
-        """A size in torch as an int or a formula.
-
-        Raises:
-            Refusal: it depends on the values of tensors, or is no formula of sums, products and quotients.
-        """
+        """A size in torch as an int or a formula. Refusal if it depends on data, or is no sum, product or quotient."""
         if isinstance(size, int) and not isinstance(size, torch.SymInt):
             return size
         found: int = self._of(size.node.expr)
@@ -171,11 +163,7 @@ def names_of(dynamic_shapes: Mapping[str, Any] | None, inputs: Sequence[Node]) -
     """(input, axis) -> the name for the symbol in its size: that of its `torch.export.Dim`, or of the Dim's root.
 
     A size that is left to torch, as `Dim.AUTO`, is named by the first input and axis whose size it is: ``x_0``. So is
-    each size of a program of torch.export, which does not keep the names of Dims.
-
-    Args:
-        dynamic_shapes: as for torch.export, by name of the input; None if all sizes are fixed.
-        inputs: the program's placeholders for arguments of a call, in order.
+    each size of a program of torch.export, which does not keep the names of Dims. `dynamic_shapes` go by input name.
     """
     places = {(node.name, axis): get_expression(node, axis) for node in inputs for axis in range(_rank(node))}
     first: dict[Any, str] = {}

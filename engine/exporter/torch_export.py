@@ -1,7 +1,4 @@
-"""Makes a functional ExportedProgram of a model: checks, torch.export, decompositions. Knows no Graph.
-
-Re-raises errors of torch.export in torch's words, with the user's source position.
-"""
+"""Makes a functional ExportedProgram of a model: checks, torch.export, decompositions. Knows no Graph."""
 
 from __future__ import annotations
 
@@ -53,11 +50,9 @@ _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for
 class Captured(NamedTuple):
     """A functional program of ATen calls, and the dynamic shapes for which torch captured it.
 
-    Attributes:
-        guards: the conditions on the inputs for which torch captured the model, as torch writes them. Conditions that
-            decompositions add are left out: they keep to sizes, such as 1 and more, that their results do not need.
-        ranges: the values of each symbol for which the program is right.
-        least: symbols whose ranges begin above torch's, because the model takes another path below.
+    `guards` are the conditions on the inputs, as torch writes them, without those that decompositions add: these keep
+    to sizes, such as 1 and more, that their results do not need. `ranges` has the values for which the program is
+    right; `least` has symbols whose ranges begin above torch's, because the model takes another path below.
     """
 
     program: ExportedProgram
@@ -70,11 +65,9 @@ class Captured(NamedTuple):
 def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> Captured:
     """The model as a functional program of ATen calls.
 
-    Raises:
-        ConfigError: `model` is no module or exported program, is in training mode, or has parameters on an unknown
-            device; or `dynamic_shapes` fits neither model nor inputs.
-        ShapeError: an input is no dense tensor on a known device, or not on that of the model.
-        EngineError: torch.export cannot capture it; gives the reason and the source line.
+    Raises ConfigError if `model` is no module or exported program, is in training mode, has parameters on an unknown
+    device or does not fit `dynamic_shapes`; ShapeError if an input is no dense tensor on the model's device;
+    EngineError, with the reason and the source line, if torch.export cannot capture it.
     """
     if torch.is_autocast_enabled("cpu"):
         raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
@@ -169,9 +162,8 @@ def _apart(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> tuple[Args, Kw
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
-    """The program without calls that write to a tensor. Calls without a handler are replaced by torch's decompositions,
-    if torch has one. Calls that have a handler are not decomposed. Tensors that consist of others, such as quantised
-    weights, are replaced by these, and calls inside of a `torch.vmap` by calls for all slices at once.
+    """The program without writes, in which torch's decompositions replace calls without a handler. Tensors that consist
+    of others, such as quantised weights, are replaced by these, and calls in a `torch.vmap` by calls for all slices.
     """
     with _errors_as_one_sentence():
         program = convert_copied(program)
@@ -188,9 +180,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
 
 
 def _must_be_traced_again(program: ExportedProgram) -> bool:
-    """True if tracing replaces a part of the program: tensors that consist of others, or a torch.vmap, the calls in
-    which work on slices until then.
-    """
+    """True if tracing replaces tensors that consist of others, or a torch.vmap, in which calls are for slices."""
     modules = (getattr(n.target, "__module__", None) for n in program.graph.nodes if n.op == "call_function")
     return any(map(is_wrapper, (*program.state_dict.values(), *program.constants.values()))) or _VMAP in modules
 

@@ -1,9 +1,8 @@
 """Every private name of torch that this package and `engine.torch_backend` use, each with the reason why no public name
 serves. Imports torch.
 
-pyproject.toml bounds the version of torch because of these names. For a new version of torch, check this module,
-`engine/targets/triton/torch_internals.py` and `suites/torch_internals.py`; `tests/test_imports.py` finds private names
-in other modules.
+pyproject.toml bounds the version of torch because of these names. For a new version, check each `torch_internals.py`,
+in `engine/targets/triton` and `suites`, too; `tests/test_imports.py` finds private names in other modules.
 """
 
 from __future__ import annotations

@@ -20,9 +20,7 @@ _OWN = (tuple, list, dict)
 
 def describe(spec: TreeSpec) -> tree.Tree:
     """`spec` as a tree. Dict subclasses and registered classes become objects named by their class, deques lists.
-
-    Raises:
-        UnsupportedOp: a structure has keys that are no strings.
+    UnsupportedOp if a structure has keys that are no strings.
     """
     if spec.is_leaf():
         return tree.LEAF

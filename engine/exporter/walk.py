@@ -1,7 +1,6 @@
 """Translates the calls of an fx graph to a Graph, one after the other; handlers translate each ATen call.
 
-Calls that cannot be translated are collected, so that the user sees all of them at once: the walk continues with a
-placeholder value of the result's type in torch. An InternalError ends the walk at once.
+Refused calls are collected; the walk continues with a placeholder value of their type. An InternalError ends it.
 """
 
 from __future__ import annotations
@@ -36,18 +35,12 @@ _UNSUPPORTED_NUMBER = "not supported, because numbers in a program are the same 
 class Walk:
     """The translation of one fx graph.
 
-    Attributes:
-        graph: the graph being built.
-        symbols: translates torch's symbolic sizes.
-        offenders: a line for each call or input that cannot be translated.
-        has_faulty_call: True if one of them is a call that torch refuses to run, too, or an input.
-        refused: the calls that cannot be translated, each with its line; "" if only an input of the call is refused.
-        states: the buffers to which the module writes, by name: their contents before a call.
-        settled: dynamic sizes for which a call works only with the example's size, each with a line about that call.
-        inside: the higher-order operators whose bodies are being translated, outermost first.
-        sources: ``file:line`` of each call, found once, since it is parsed from the text of a stack trace.
-        find_obstacle: why a node cannot run, or None; a call is refused if one of the nodes that it is translated to
-            cannot run. None: every node can.
+    `offenders` has a line for each call or input that cannot be translated, and `has_faulty_call` is True if torch,
+    too, refuses one of them, or if one is an input. `refused` maps calls to their lines; "" if only an input of the
+    call is refused. `states` has the contents before a call, by name, of buffers to which the module writes. `settled`
+    maps a size for which a call works only with the example's to a line about the call. `inside` has the higher-order
+    operators whose bodies are being translated, outermost first. `sources` keeps positions, because parsing traces is
+    slow. `find_obstacle` tells why a node cannot run, which refuses the call that becomes it; None: every node can.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols, find_obstacle: FindObstacle | None = None) -> None:
@@ -64,15 +57,10 @@ class Walk:
         self._constants: dict[tuple[Any, ...], Value] = {}
 
     def run(self, module: GraphModule, held: Mapping[Node, Held], written: Collection[str] = ()) -> list[Translated]:
-        """Translate `module`, whose nodes have ``meta["val"]``.
+        """Translate `module`: ATen calls without writes, whose nodes have ``meta["val"]``. Returns its outputs.
 
-        Args:
-            module: a graph of ATen calls that do not write to tensors.
-            held: placeholder -> the weight that it stands for in every call; the graph shares its memory.
-            written: names of those weights that the module changes, which become `states` and no constants.
-
-        Returns:
-            The outputs of the module.
+        `held` maps placeholders to weights, whose memory the graph shares. Those that the module changes, named in
+        `written`, become `states` and no constants.
         """
         env = self.add_placeholders(module.graph.find_nodes(op="placeholder"), held, written)
         return list(map(self._as_elements, self._run(module, env)))

@@ -15,13 +15,7 @@ from engine.exporter.torch_internals import is_wrapper, parts_of, version
 
 
 class Held(NamedTuple):
-    """What a placeholder of a traced graph stands for in every call.
-
-    Attributes:
-        tensor: the weight; an object of another class cannot be a value of a graph.
-        name: in the model.
-        is_parameter: it is a parameter, not a buffer.
-    """
+    """What a placeholder of a traced graph is in every call. A `tensor` of another class is no value of a graph."""
 
     tensor: Any
     name: str
@@ -29,12 +23,7 @@ class Held(NamedTuple):
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor's values, row-major. A contiguous tensor on the cpu is not copied: later changes of it change the
-    array.
-
-    Raises:
-        TypeError: NumPy and ml_dtypes have no such element type.
-    """
+    """The values, row-major; shares memory if contiguous on the cpu. TypeError if NumPy and ml_dtypes lack the type."""
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype is torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
@@ -77,12 +66,8 @@ def with_parts(tensors: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 class WeightWatch:
     """Tells which parameters and buffers of a model have changed since this object was made. Holds no memory of them.
 
-    Changes that torch counts are noticed (in place, by an optimiser, by `load_state_dict`), and tensors that take the
-    place of others in the module. Changes through `Tensor.data` or an array of NumPy over the same memory are not.
-
-    Args:
-        model: an nn.Module or an ExportedProgram.
-        ignored: names of buffers that the model itself writes to.
+    Changes that torch counts are noticed (in place, by an optimiser, by `load_state_dict`), and replaced tensors;
+    changes through `Tensor.data` or a NumPy array are not. The model itself writes to the buffers in `ignored`.
     """
 
     def __init__(self, model: Any, ignored: Collection[str]) -> None:
@@ -91,7 +76,6 @@ class WeightWatch:
         self._known = {name: (weakref.ref(tensor), _count_writes(tensor)) for name, tensor in named.items()}
 
     def find_changed(self) -> tuple[str, ...]:
-        """The names of the tensors that have changed."""
         module = None if self._module is None else self._module()
         present = {} if module is None else _named_tensors(module)
         found = []

@@ -1,7 +1,7 @@
 """How a graph has the elements of a constant: as an array, or as what makes them whenever somebody looks.
 
-Passes do not touch the elements of large weights: what they make of them is a form, which packing looks at once.
-A form that is made from others names them as `bases`.
+Passes do not touch the elements of large weights: they make forms of them, which packing looks at once. A form that is
+made from others names them as `bases`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Joined:
         self.identity = ("joined", axis, *map(identity, parts))
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         return np.concatenate([elements(part) for part in self.bases], self.axis)
 
 
@@ -65,12 +64,7 @@ def joined_sizes(form: Form, axis: int) -> tuple[int, ...]:
 
 
 class Filled:
-    """An array of one number, float32; made when called.
-
-    Args:
-        number: rounded to float32.
-        shape: of the array.
-    """
+    """An array of one number, rounded to float32; made when called."""
 
     def __init__(self, number: float, shape: tuple[int, ...]) -> None:
         self.number = np.float32(number)
@@ -78,17 +72,11 @@ class Filled:
         self.identity = ("filled", float(self.number), shape)
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         return np.full(self.shape, self.number)
 
 
 class View:
-    """A constant's elements in another order or shape; made when called, without a copy where strides permit.
-
-    Args:
-        base: the constant.
-        identity: of the view.
-    """
+    """A constant's elements in another order or shape; made when called, without a copy where strides permit."""
 
     def __init__(self, base: Form, identity: Hashable) -> None:
         self.base = base
@@ -96,7 +84,6 @@ class View:
         self.identity = identity
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         raise NotImplementedError
 
     def undo(self, array: np.ndarray) -> np.ndarray:
@@ -105,13 +92,7 @@ class View:
 
 
 class Reshaped(View):
-    """A constant's elements in row-major order, seen in another shape; made when called.
-
-    Args:
-        base: the constant.
-        before: its shape.
-        shape: as many elements as it has.
-    """
+    """A constant of the shape `before`, in row-major order, seen in another shape; made when called."""
 
     def __init__(self, base: Form, before: tuple[int, ...], shape: tuple[int, ...]) -> None:
         super().__init__(base, ("reshaped", shape, identity(base)))
@@ -119,7 +100,6 @@ class Reshaped(View):
         self.shape = shape
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         return elements(self.base).reshape(self.shape)
 
     def undo(self, array: np.ndarray) -> np.ndarray:
@@ -127,19 +107,13 @@ class Reshaped(View):
 
 
 class Permuted(View):
-    """A constant with its axes in another order; made when called. `permuted` makes it.
-
-    Args:
-        base: the constant.
-        order: axis i is axis order[i] of the constant.
-    """
+    """A constant with its axes in another order: axis i is its axis order[i]. Made when called; use `permuted`."""
 
     def __init__(self, base: Form, order: tuple[int, ...]) -> None:
         super().__init__(base, ("permuted", order, identity(base)))
         self.order = order
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         return elements(self.base).transpose(self.order)
 
     def undo(self, array: np.ndarray) -> np.ndarray:
@@ -162,17 +136,11 @@ class Cut:
         self.identity = ("cut", axis, start, stop, step, identity(base))
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         return elements(self.bases[0])[self.where]
 
 
 class Cast:
-    """A constant in another floating-point type; made when called.
-
-    Args:
-        base: the constant.
-        dtype: element type.
-    """
+    """A constant in another floating-point type, each element rounded once; made when called."""
 
     def __init__(self, base: Form, dtype: str) -> None:
         self.bases = (base,)
@@ -180,17 +148,13 @@ class Cast:
         self.identity = ("cast", dtype, identity(base))
 
     def __call__(self) -> np.ndarray:
-        """The elements, each rounded once."""
         return elements(self.bases[0]).astype(dtypes.dtype(self.dtype).numpy)
 
 
 class Encoded:
     """The components of a constant that is to be encoded; computed at the first access, together.
 
-    Args:
-        base: the constant, not encoded.
-        encoding: how it is to be stored.
-        runs: numbers of neighbouring channels that get the same scale (`Encoding.encode`).
+    `runs`: numbers of neighbouring channels that get the same scale (`Encoding.encode`).
     """
 
     def __init__(self, base: Form, encoding: Encoding, runs: tuple[int, ...] = ()) -> None:
@@ -200,17 +164,11 @@ class Encoded:
 
     @cached_property
     def components(self) -> Components:
-        """The components."""
         return self.encoding.encode(elements(self.base), self.runs)
 
 
 class Component:
-    """One component of a constant that is to be encoded; computed once, with the others.
-
-    Args:
-        whole: all components.
-        name: of the component.
-    """
+    """One component of a constant that is to be encoded; computed once, with the others."""
 
     def __init__(self, whole: Encoded, name: str) -> None:
         self.whole = whole
@@ -219,18 +177,11 @@ class Component:
         self.identity = ("component", whole.encoding, whole.runs, name, identity(whole.base))
 
     def __call__(self) -> np.ndarray:
-        """The elements of the component."""
         return self.whole.components[self.name]
 
 
 class Decoded:
-    """The elements that components stand for; made when called.
-
-    Args:
-        components: the form of each by its name.
-        encoding: how to read them.
-        dtype: element type of the elements.
-    """
+    """The elements that components stand for, each rounded once to `dtype`; made when called."""
 
     def __init__(self, components: Mapping[str, Form], encoding: Encoding, dtype: str) -> None:
         self.components = components
@@ -240,7 +191,6 @@ class Decoded:
         self.identity = ("decoded", encoding, dtype, *((name, identity(f)) for name, f in sorted(components.items())))
 
     def __call__(self) -> np.ndarray:
-        """The elements, each rounded once."""
         return self.encoding.decode({name: elements(form) for name, form in self.components.items()}, self.dtype)
 
 

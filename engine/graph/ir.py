@@ -23,14 +23,13 @@ class Value:
     """One tensor of a graph: an input, a constant (then `form` is set) or an output of a node.
 
     Attributes:
-        components: of a constant that is encoded (`type.encoding` says how), the constant of each component, by name;
-            empty for every other value. `form` then computes the decoded elements.
-        origin: the exported value that it equals, with the view between them; None if it equals none. Read-only:
-            `trace_to` and `inherit` set it.
-        precision: of a constant, the precision that a recipe chooses for it; None if it chooses none. Constants that
-            are made from one keep its precision.
-        is_parameter: True for a parameter of the model, and for constants that are made from one; False for buffers,
-            such as masks and tables of angles.
+        components: of an encoded constant, the constant of each component, by name; otherwise empty. `form` then
+            computes the decoded elements.
+        origin: the exported value that it equals, with the view between them; None if it equals none. Only `trace_to`
+            and `inherit` set it.
+        precision: what a recipe chooses for a constant, and for constants that are made from it; None if it chooses
+            none.
+        is_parameter: True for a parameter of the model and constants made from one; False for buffers, such as masks.
     """
 
     __slots__ = ("components", "form", "is_parameter", "name", "node", "origin", "precision", "type")
@@ -73,8 +72,7 @@ class Value:
     def elements(self) -> np.ndarray:
         """The elements of a constant, computed at each access if `form` is a function.
 
-        Raises:
-            ValueError: it is no constant, or an encoded one, which a pass that needs elements leaves alone.
+        Raises ValueError if it is no constant, or an encoded one, which a pass that needs elements leaves alone.
         """
         if not self.is_plain:
             raise ValueError(f"{self}: expected a constant that is not encoded")
@@ -83,12 +81,10 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
         return self.type.shape
 
     @property
     def dtype(self) -> str:
-        """The name of the element type."""
         return self.type.dtype
 
     @property
@@ -121,13 +117,8 @@ class Value:
 class Node:
     """One application of an op. Passes do not change it: they emit another node (`Graph.emit_again`) and replace it.
 
-    ``node["bias"]`` is the input that the op declares as ``bias``, None if it is absent.
-
-    Attributes:
-        op: the declaration.
-        outputs: the values that it computes.
-        source: the call of the user's model whose work it does. A fused node has that of the node that does most of the
-            work, such as the product.
+    ``node["bias"]`` is the input that the op declares as ``bias``. `source` is the call of the user's model whose work
+    it does; a fused node has that of the node that does most of the work, such as the product.
     """
 
     __slots__ = ("_attributes", "_inputs", "op", "outputs", "source")
@@ -158,18 +149,12 @@ class Node:
     def __getitem__(self, name: str) -> Value | None:
         """The input that the op declares as `name`, or None if it is absent.
 
-        Raises:
-            KeyError: the op declares no such input, or it is variadic; read variadic inputs from `inputs`.
+        Raises KeyError if the op declares no such input, or a variadic one; read variadic inputs from `inputs`.
         """
         return self._inputs[self.op.single_position(name)]
 
     def operand(self, name: str) -> Value:
-        """The input that the op declares as `name`, which must be present.
-
-        Raises:
-            KeyError: as for ``node[name]``.
-            ValueError: it is absent.
-        """
+        """``node[name]``, which must be present; ValueError if it is absent."""
         value = self[name]
         if value is None:
             raise ValueError(f"{self.op.name}: input {name!r} is absent")
@@ -251,13 +236,9 @@ class Graph:
     def later(self, form: Form, type_: TensorType, name: str, sources: Iterable[Value] = ()) -> Value:
         """A constant with the elements of `form`. A function computes them at each access; they are not kept in memory.
 
-        For constants that passes compute from large weights: packing reads each of them once, one at a time.
-
-        Args:
-            form: the elements, or a function that computes them.
-            type_: the type.
-            name: a name, which becomes unique.
-            sources: the values that the elements are made from. The constant has their precision; None if they differ.
+        For constants that passes compute from large weights: packing reads each of them once, one at a time. `name`
+        becomes unique. `sources` are the values that the elements are made from: the constant has their precision, None
+        if they differ.
         """
         value, made_of = Value(self.unique(name), type_, form), list(sources)
         value.is_parameter = any(source.is_parameter for source in made_of)
@@ -266,11 +247,7 @@ class Graph:
         return value
 
     def encoded(self, components: Mapping[str, Value], encoding: Encoding, type_: TensorType, name: str) -> Value:
-        """A constant of `type_` that is stored as `components`.
-
-        Raises:
-            ValueError: they are not what the encoding wants for that shape.
-        """
+        """A constant of `type_` stored as `components`; ValueError if the encoding wants others for that shape."""
         types = {part: (value.dtype, value.shape) for part, value in components.items() if value.is_plain}
         if types != encoding.component_types(type_.shape):
             raise ValueError(f"encoding {encoding} of {type_}: expected other components than {types}")
@@ -280,12 +257,9 @@ class Graph:
         return whole
 
     def encode(self, constant: Value, encoding: Encoding, runs: tuple[int, ...] = ()) -> Value:
-        """`constant` stored as `encoding` says, each component made `later`.
+        """`constant` stored as `encoding` says, each component made `later`; ValueError if it cannot be stored so.
 
         `runs`: numbers of neighbouring channels that get the same scale (`Encoding.encode`).
-
-        Raises:
-            ValueError: it cannot be stored so.
         """
         types = encoding.component_types(constant.shape)
         form = constant.form
@@ -301,8 +275,7 @@ class Graph:
     def joined(self, parts: Sequence[Value], axis: int) -> Value:
         """A constant, made as by `later`: `parts` concatenated along `axis`, the only axis whose sizes may differ.
 
-        Raises:
-            ValueError: one of `parts` is no constant; or `can_join` says that they cannot be joined.
+        Raises ValueError if one of `parts` is no constant, or `can_join` says that they cannot be joined.
         """
         forms = [part.form for part in parts if part.form is not None]
         if len(forms) != len(parts) or not can_join([part.type for part in parts], axis):
@@ -319,8 +292,7 @@ class Graph:
     def cut(self, constant: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
         """The elements of `constant` from `start` to `stop` of `axis`, each `step`-th one, as a constant `later`.
 
-        Raises:
-            ValueError: it is no constant; or `can_cut` says that it cannot be cut so.
+        Raises ValueError if it is no constant, or `can_cut` says that it cannot be cut so.
         """
         encoding = constant.type.encoding
         cuts = {} if encoding is None else encoding.cuts(axis, start, stop)
@@ -339,8 +311,7 @@ class Graph:
     def reshaped(self, constant: Value, shape: tuple[int, ...]) -> Value:
         """A constant, made as by `later`: the elements of `constant` in another shape. Reads no elements now.
 
-        Raises:
-            ValueError: `constant` is no constant; or `can_reshape` says that it cannot be reshaped.
+        Raises ValueError if it is no constant, or `can_reshape` says that it cannot be reshaped.
         """
         if constant.form is None or not can_reshape(constant.type, shape):
             raise ValueError(f"{constant!r}: expected a constant that can be reshaped to {list(shape)}")
@@ -354,8 +325,7 @@ class Graph:
     def permuted(self, constant: Value, order: Sequence[int]) -> Value:
         """A constant, made as by `later`: axis i is axis order[i] of `constant`. Reads no elements now.
 
-        Raises:
-            ValueError: `constant` is no constant; or `order` does not name each of its axes once.
+        Raises ValueError if it is no constant, or `order` does not name each of its axes once.
         """
         if constant.form is None or sorted(order) != list(range(len(constant.shape))):
             raise ValueError(f"{constant!r}: expected a constant with the axes {list(order)}")
@@ -385,17 +355,11 @@ class Graph:
     ) -> Value:
         """Add a node (at the end, or before another), infer its types, return its first output.
 
-        Args:
-            op: a name of the op table.
-            inputs: all in declared order, None for absent ones; or by their declared names, absent ones omitted.
-            before: the node before which the new one is inserted; None: at the end.
-            source: that of the node whose work it does.
-            name: stem of the outputs' names; "" means the op's name.
-            attributes: those that differ from their defaults.
+        `inputs` are all inputs in declared order, None for absent ones; or those that are present, by their declared
+        names. `source` is that of the node whose work it does. `name` is the stem of the outputs' names; "" means the
+        op's name.
 
-        Raises:
-            KeyError: `inputs` has a name that the op does not declare.
-            ValueError: the op refuses these inputs or attributes.
+        Raises KeyError if `inputs` has a name that the op does not declare, ValueError if the op refuses the rest.
         """
         declared = TABLE[op]
         operands = declared.arrange(inputs) if isinstance(inputs, Mapping) else inputs
@@ -419,10 +383,8 @@ class Graph:
     ) -> Iterator[tuple[Node, Node]]:
         """Emit each of `nodes` again at the end, one after the other, and yield it with the new one.
 
-        Args:
-            nodes: which are no longer in the graph.
-            read: from a node, the name of one of its inputs and its value there to the value that the new node reads.
-            attributes: of the new node.
+        The nodes are no longer in the graph. `read` says what a new node reads: from the old node, the name of an input
+        and its value there. `attributes` gives those of the new node.
         """
         for node in nodes:
             names = node.op.input_names
@@ -448,19 +410,11 @@ class Graph:
     ) -> Value:
         """Emit `node` once more with some inputs and attributes changed; return the new node's first output.
 
-        The op infers its types again and refuses changes that do not fit. `node` itself does not change; the caller
-        replaces and removes it.
+        `node` itself does not change; the caller replaces and removes it. `inputs` are those that change, by their
+        declared names, None for one that becomes absent. By default, `before` is `node` and `source` is its source.
 
-        Args:
-            node: gives the op, the source, and all inputs and attributes that do not change.
-            inputs: those that change, by their declared names; None for one that becomes absent.
-            before: the node before which the new one is inserted; None: before `node`.
-            source: None: that of `node`.
-            attributes: those that change.
-
-        Raises:
-            KeyError: `inputs` has a name that the op does not declare, or a variadic one.
-            ValueError: the op refuses the changed inputs or attributes.
+        Raises KeyError if `inputs` has a name that the op does not declare, or a variadic one, and ValueError if the
+        op, which infers its types again, refuses the changes.
         """
         operands = list(node.inputs)
         for name, value in (inputs or {}).items():

@@ -29,12 +29,7 @@ Steps = tuple[Step, ...]
 
 
 class Source(NamedTuple):
-    """The place in the user's model of the call whose work a node does.
-
-    Attributes:
-        line: ``file:line``, or "" where it is not known.
-        module: the module that makes the call, as of `Origin`.
-    """
+    """The place in the user's model of the call whose work a node does: ``file:line`` and module, "" where unknown."""
 
     line: str = ""
     module: str = ""
@@ -54,10 +49,9 @@ class Origin:
     """An exported value, and the view of it that a value of the graph equals.
 
     Attributes:
-        value: the name of the node in torch's exported graph, with ``[i]`` for result i of several, and
-            the prefix ``node/`` for a node in the body of another node.
-        module: the module that computes it, such as ``encoder.layer.3.attention``; "" for the model itself, or where
-            the module is not known.
+        value: the name of the node in torch's exported graph, with ``[i]`` for result i of several, and the prefix
+            ``node/`` for a node in the body of another node.
+        module: such as ``encoder.layer.3.attention``; "" for the model itself, or where it is not known.
         source: ``file:line`` in the user's model, or "".
         view: the ops that compute the graph's value from the exported one, first to last.
     """
@@ -77,12 +71,7 @@ class Origin:
         return replace(self, view=view) if len(view) <= MOST_STEPS else None
 
     def apply(self, exported: np.ndarray, values: Mapping[str, int] | None = None) -> np.ndarray:
-        """The elements of the graph's value, computed from those of the exported one.
-
-        Args:
-            exported: elements of the exported value.
-            values: the sizes that differ from call to call.
-        """
+        """The elements of the graph's value, from those of the exported one. `values`: the sizes of the call."""
         for op, attributes in self.view:
             known = {name: sizes.at(value, values or {}) for name, value in attributes.items()}
             exported = TABLE[op].reference(exported, **known)
@@ -97,11 +86,7 @@ def step_of(op: str, attributes: Mapping[str, Any]) -> Steps | None:
 def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: Sequence[int]) -> Steps | None:
     """The steps from the result of a view back to its input; None if the result lacks elements of the input.
 
-    Args:
-        op: the view.
-        attributes: its attributes.
-        before: the shape of its input.
-        after: the shape of its result.
+    `before` and `after` are the shapes of the input and the result.
     """
     if op == "permute":
         order = attributes["axes_order"]

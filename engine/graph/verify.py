@@ -14,8 +14,7 @@ from engine.ops import TABLE
 def graph(g: Graph) -> None:
     """Check order, arity, attributes and types of every node, that outputs exist and that names are unique.
 
-    Raises:
-        VerificationError: names the first node that breaks a rule.
+    Raises a VerificationError that names the first node that breaks a rule.
     """
     known: set[Value] = set(g.inputs)
     names: set[str] = set()

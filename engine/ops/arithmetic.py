@@ -102,11 +102,7 @@ def product_int8(rows: Rows, columns: Columns) -> np.ndarray:
 def product(x: np.ndarray, weight: np.ndarray | Stored, compute: str, *, transposed: bool) -> np.ndarray:
     """X [..., M, K] or [K] times weight [..., K, N] ([..., N, K] if `transposed`), in float64 before any rounding.
 
-    Args:
-        x: elements.
-        weight: elements; for ``int8`` also an encoded constant.
-        compute: as the module's text says.
-        transposed: whether `weight` has its summed axis last.
+    For ``int8`` the weight may also be an encoded constant. `compute` is as the module's text says.
     """
     with np.errstate(all="ignore"):
         if compute == "int8":
@@ -124,12 +120,8 @@ def factor(x: np.ndarray, compute: str) -> np.ndarray:
 def check_product(op: str, inputs: Types, attributes: Attributes, *, transposed: bool, constant: bool) -> None:
     """ValueError if the arithmetic of `compute` cannot read the second input of a product of matrices.
 
-    Args:
-        op: its name.
-        inputs: types with encodings.
-        attributes: of the node.
-        transposed: whether the second input has its summed axis last.
-        constant: whether ``int8`` needs that input to be encoded as integers.
+    `inputs` are types with encodings. `transposed`: whether the second input has its summed axis last. `constant`:
+    whether ``int8`` needs that input to be encoded as integers.
     """
     weight = inputs[1]
     if weight is None or attributes["compute"] != "int8":

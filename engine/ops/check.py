@@ -119,9 +119,9 @@ def in_range(op: str, indices: np.ndarray, least: int, size: int) -> None:
 def bounded(op: str, what: str, shape: Sequence[Any], each: int = 1) -> None:
     """ValueError for a negative size, and where `shape` has `sizes.MOST` bytes or more, at `each` bytes an element.
 
-    Everything that a target computes from shapes and attributes stays below that number, so 64-bit arithmetic on
-    offsets cannot overflow. An axis without elements counts as one with a single element, because strides are products
-    over all axes. Symbolic sizes are checked once a call has given them numbers.
+    Below that number, 64-bit arithmetic on offsets cannot overflow. An axis without elements counts as one with a
+    single element, because strides are products over all axes. Symbolic sizes are checked once a call has given them
+    numbers.
     """
     nbytes = each
     for size in shape:  # binding asks for every type anew: one loop, no calls

@@ -27,10 +27,9 @@ RESULT = "result"
 class Rounding:
     """The rounding of one op.
 
-    Attributes:
-        points: values that are rounded to the element type, in the order in which they are computed; empty if none is,
-            because the op moves or compares elements, or every result fits the type of its operands.
-        accumulation: element type -> the narrowest type between these points.
+    `points` are the values that are rounded to the element type, in the order in which they are computed; none where
+    the op moves or compares elements, or every result fits the type. `accumulation`: element type -> the narrowest type
+    between these points.
     """
 
     points: tuple[str, ...]

@@ -157,23 +157,22 @@ class Op:
     """The declaration of one op.
 
     Attributes:
-        name: the op's name, unique in the table.
         family: the file it lives in; used to group documentation.
         inputs: names in order; ``name?`` is optional, ``name*`` (last) takes any number.
         attributes: what is not a tensor.
         infer: input types and attributes -> output types. Raises ValueError for what the op refuses.
-        reference: NumPy definition: ``reference(*arrays, **attributes)``; None for an absent optional input.
-            Floats are computed in float64 and rounded where `rounding` says. Never writes to its inputs.
+        reference: NumPy definition: ``reference(*arrays, **attributes)``; None for an absent optional input. Floats are
+            computed in float64 and rounded where `rounding` says. Never writes to its inputs.
         flops: arithmetic operations (a multiply-add counts 2).
         nbytes: bytes moved to and from memory, each operand once.
-        view: for ops that can share memory with input 0: layout of the input, attributes and output shape -> layout
-            of the output in the same buffer, or None where a copy is needed.
+        view: for ops that can share memory with input 0: layout of the input, attributes and output shape -> layout of
+            the output in the same buffer, or None where a copy is needed.
         inplace: positions of inputs whose buffer the output may take over (same size and dtype, last use).
         encoded: inputs that may be encoded constants. `infer` gets types without encodings. `reference` gets decoded
             elements, or for ``compute="int8"`` each encoded constant as `Stored`. For each input the attribute that is
             true where axis 0 has the channels, and axis 1 what is summed; "" where it always has; None: it is a view.
-        check_encoded: raises ValueError if the op does not take these types, which may have encodings, with these
-            attributes; called before `infer`.
+        check_encoded: called before `infer`; raises ValueError if the op does not take these types with their
+            encodings.
         rounding: where floats are rounded, and the narrowest type in which kernels compute between.
         has_kernels: False while no target has kernels for the op, not even a reference: only its definition runs.
         doc: one line.
@@ -218,21 +217,13 @@ class Op:
         return {name: position for position, name in enumerate(self.input_names)}
 
     def position(self, name: str) -> int:
-        """Where the input `name` stands among a node's inputs; for a variadic name, where its first value stands.
-
-        Raises:
-            KeyError: the op declares no such input.
-        """
+        """The position of the first value of the input `name`; KeyError if the op declares no such input."""
         if name not in self._positions:
             raise KeyError(f"{self.name} has no input {name!r}; it has {list(self.inputs)}")
         return self._positions[name]
 
     def single_position(self, name: str) -> int:
-        """`position` of an input that is one value.
-
-        Raises:
-            KeyError: the op declares no such input, or the name is variadic and stands for any number of values.
-        """
+        """`position` of an input that is one value; KeyError, too, if the name is variadic."""
         position = self.position(name)
         if self.inputs[position].endswith("*"):
             raise KeyError(
@@ -243,9 +234,8 @@ class Op:
     def arrange(self, given: Mapping[str, T]) -> list[T | None]:
         """The values of `given` in declared order; None where a name is missing.
 
-        Raises:
-            KeyError: one of the names is no input of the op, or a variadic one.
-            ValueError: the op has a variadic input, so its inputs can be given by position only.
+        Raises KeyError for a name that is no input, and ValueError if the op has a variadic input: give a sequence
+        then.
         """
         if any(name.endswith("*") for name in self.inputs):
             raise ValueError(f"{self.name} takes inputs {self.inputs}: expected a sequence of them, got a mapping")
@@ -255,11 +245,7 @@ class Op:
         return arranged
 
     def infer_types(self, inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
-        """`infer` for inputs that may be encoded.
-
-        Raises:
-            ValueError: the op refuses the inputs or attributes, or an input that may not be encoded is.
-        """
+        """`infer` for inputs that may be encoded; ValueError if the op refuses them, the attributes or an encoding."""
         if self.check_encoded is not None and len(inputs) > 1:
             self.check_encoded(inputs, attributes)
         if all(type_ is None or type_.encoding is None for type_ in inputs):

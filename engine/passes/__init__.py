@@ -1,13 +1,11 @@
 """The pipeline: Graph -> Graph, passes in order, by name. One file for each pass; each pass is a switch.
 
 A pass is a function that changes the graph and returns the number of changes. After each pass, the graph is valid and
-computes the same function. A name may occur several times in a pipeline. Every order gives correct results. The file of
-each pass states which passes should run before or after it, and why (`Pass.after`, `Pass.before`). An order that breaks
-such a constraint can only make the program slower, so `Config(pipeline=...)` may break it, and an experiment can
-measure its effect; `violations` lists the broken constraints.
+computes the same function, in every order of passes. A name may occur several times. The file of each pass states which
+passes should run before or after it, and why (`Pass.after`, `Pass.before`). An order that breaks such a constraint
+(`violations`) can only make the program slower, so `Config(pipeline=...)` may break it in an experiment.
 
-The passes of `PIPELINE` run for every target. The passes of one target are in a package of that target, which calls
-`add_stage`; they run after the common passes.
+The passes of one target are in a package of that target, which calls `add_stage`; they run after those of `PIPELINE`.
 """
 
 from __future__ import annotations
@@ -112,12 +110,9 @@ def _add_installed() -> None:
 
 
 def add_stage(target: str, package: str, names: Sequence[str]) -> None:
-    """Declare the passes that run after the common passes for `target`.
+    """Declare `names`, the passes that run after the common passes for `target`; common passes are allowed.
 
-    Args:
-        target: the target's name.
-        package: full name of the package with the files of the passes.
-        names: passes in order; common passes are allowed.
+    `package` is the full name of the package with the files of the passes.
     """
     _import_passes(package, names)
     _STAGES[target] = tuple(names)
@@ -136,12 +131,11 @@ def own_passes(config: Config) -> list[Pass]:
 def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
     """The passes that `config` selects, in order: the common passes, then the passes of the target.
 
-    `Config.pipeline` is split at the first pass that belongs to a target. In the default pipeline, passes of
-    installed packages and those of `Config.passes` run as late in their stage as their constraints allow. With
-    `Config.pipeline`, they run only where it names them.
+    `Config.pipeline` is split at the first pass that belongs to a target, and passes of installed packages and of
+    `Config.passes` run only where it names them. In the default pipeline, they run as late in their stage as their
+    constraints allow.
 
-    Raises:
-        ConfigError: a pass belongs to another target than that of `config`, or no position satisfies its constraints.
+    Raises ConfigError if a pass belongs to another target, or if no position satisfies its constraints.
     """
     mine = own_passes(config)
     named = {one.name: one for one in mine} | dict(zip(config.passes, mine, strict=True))
@@ -230,12 +224,9 @@ def _place(one: Pass, common: list[Pass], late: list[Pass]) -> None:
 
 
 def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run both stages that `config` selects on `graph`. Returns (pass, changes) in order.
+    """Run both stages that `config` selects on `graph`, in place. Returns (pass, changes) in order.
 
-    Args:
-        graph: changed in place.
-        config: `pipeline`, `disable`, `passes` and `precision` are read.
-        check: verify the graph after every pass, as `Config.verify` does.
+    `check` verifies the graph after every pass, as `Config.verify` does.
     """
     common = run_common(graph, config, check=check)
     return (*common, *run_passes(graph, stages(config)[1], check=check or config.verify))
@@ -244,28 +235,21 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str
 def run_common(
     graph: Graph, config: Config, *, check: bool = False, is_whole: bool = True
 ) -> tuple[tuple[str, int], ...]:
-    """Run the common stage that `config` selects on `graph`; before it widen values, after it encode weights.
+    """Run the common stage on `graph`, in place; before it widen values, after it encode weights.
 
-    Args:
-        graph: changed in place.
-        config: as for `run`, and `activations` (None: float32), `recipe` and `states`.
-        check: verify the graph after every pass, as `Config.verify` does.
-        is_whole: False for a part of a model; then a pattern of the recipe may match no layer.
+    `activations` of None means float32. With `is_whole=False`, for a part of a model, a pattern of the recipe may match
+    no layer. Returns a name and a number of changes for each step, in order:
 
-    Returns:
-        A name and a number of changes for each step, in order:
+    - ``recipe``: nodes whose weights have a precision from the recipe;
+    - ``activations=float32``: nodes that were widened;
+    - ``weights=decoded``: quantised weights of the model that are stored decoded;
+    - each pass, by its label;
+    - ``weights=quantised``: quantised weights of the model that are stored as integers;
+    - ``precision=NAME``: nodes with encoded weights. NAME is ``recipe`` if there is a recipe and no
+      `Config.precision`, and ``stored`` for a model whose own weights are bfloat16 or float16;
+    - ``states=bfloat16``: states that are stored in that type.
 
-        - ``recipe``: nodes whose weights have a precision from the recipe;
-        - ``activations=float32``: nodes that were widened;
-        - ``weights=decoded``: quantised weights of the model that are stored decoded;
-        - each pass, by its label;
-        - ``weights=quantised``: quantised weights of the model that are stored as integers;
-        - ``precision=NAME``: nodes with encoded weights. NAME is ``recipe`` if there is a recipe and no
-          `Config.precision`, and ``stored`` for a model whose own weights are bfloat16 or float16;
-        - ``states=bfloat16``: states that are stored in that type.
-
-    Raises:
-        ConfigError: as `stages`; or the precision does not fit the graph.
+    Raises ConfigError as `stages`, or if the precision does not fit the graph.
     """
     with graph.scope.deciding():
         return _run_common(graph, config, is_whole=is_whole, check=check)
@@ -304,10 +288,8 @@ def _logged(label: str, changes: int) -> tuple[tuple[str, int], ...]:
 def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:
     """Run `passes` on `graph`, in place. Returns (`Pass.label`, changes) in order.
 
-    Raises:
-        VerificationError: with `check`, if the graph after a pass of this repository breaks a rule; names the node.
-        ConfigError: a pass from outside of this repository fails, or the graph breaks a rule after it, with or without
-            `check`; names the pass.
+    Raises VerificationError, with `check`, if the graph breaks a rule after a pass of this repository. A pass from
+    outside that fails, or breaks a rule, raises a ConfigError with or without `check`.
     """
     log = []
     with graph.scope.deciding():

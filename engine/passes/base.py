@@ -18,7 +18,6 @@ class Pass:
 
     Attributes:
         name: the name of its switch. For a pass of this repository, also the name of its file.
-        run: changes the graph in place and returns the number of changes.
         after: name of another pass -> why it has to run before every run of this pass.
         before: name of another pass -> why it has to run after every run of this pass.
         target: the target to which it belongs; None for a pass of all targets.

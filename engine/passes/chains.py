@@ -57,10 +57,7 @@ def _emit(graph: Graph, root: Node, group: list[Node]) -> None:
 def fuse_chains(graph: Graph, *, most_inputs: int, most_steps: int) -> int:
     """Make one node of each chain of pointwise ops. Returns the number of chains.
 
-    Args:
-        graph: it is changed.
-        most_inputs: operands that a kernel of the target can read.
-        most_steps: ops that it can run one after the other.
+    `most_inputs` and `most_steps` are the operands and ops that a kernel of the target can take in one program.
     """
     count = 0
     fused: set[Node] = set()

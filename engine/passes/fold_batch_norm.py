@@ -19,11 +19,7 @@ _DTYPES = ("float32", "float64")  # of shorter types a product of two constants 
 class Folded:
     """The elements of a weight after a factor was folded into it.
 
-    The weight is its only base. So a weight that a model has in bfloat16 is still known as one, and can be stored so.
-
-    Args:
-        elements: with the factor.
-        base: the weight without it.
+    `base`, the weight without it, is the only base: a weight that a model has in bfloat16 can still be stored so.
     """
 
     def __init__(self, elements: np.ndarray, base: Form) -> None:
@@ -32,7 +28,6 @@ class Folded:
         self.identity = ("folded", identity(elements))
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         return self.elements
 
 

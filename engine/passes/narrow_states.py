@@ -3,9 +3,8 @@
 This changes what a graph computes: a number is rounded when it is written to a state. So it is no pass of the pipeline.
 It runs after the common passes, which have fused attention by then.
 
-Views of a state have its type, and so have rows that are written to it.
-`attention` reads keys and values of that type. For every other op, numbers that come from a state are cast back first.
-This also holds for a copy of a state into which rows are written, even if the state does not become this copy.
+Views of a state have its type, and so have rows that are written to it. `attention` reads keys and values of that type.
+For every other op, numbers from a state, or from a copy of one into which rows are written, are cast back first.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ def _states(graph: Graph) -> list[Value]:
 class _Narrowing:
     """One run over a graph.
 
-    Attributes:
-        changed: the contents of the states before a call, which were float32.
-        found: each value of the graph as it was -> the value that has replaced it.
-        casts: (value, type) -> its cast.
+    `changed` are the contents, before a call, of the states that were float32. `found` has what replaced each value.
     """
 
     def __init__(self, graph: Graph, dtype: str) -> None:

@@ -1,8 +1,8 @@
 """Passes from outside of this repository: ``path.py:function``, or an entry point of the group ``enginebench.passes``.
 
-The function takes one graph. It may also be a `Pass`, which states its constraints. Each version of a file is executed
-once in each process. The graph is checked after every such pass, because an error of the pass would otherwise appear
-in a later stage, as a defect of the engine.
+The function takes one graph. It may also be a `Pass`, which states its constraints. A process executes each version of
+a file once. The graph is checked after every such pass: an error of the pass would otherwise appear in a later stage,
+as a defect of the engine.
 """
 
 from __future__ import annotations
@@ -33,11 +33,9 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 def load(path: str) -> Pass:
     """The pass that ``path.py:function`` names; a relative path starts at the current folder.
 
-    If the file has a `Pass` for the function, that is the result. Otherwise the pass has no constraints and has the
-    name of the function, or the name of the file if the function is called ``run``.
-
-    Raises:
-        ConfigError: no such file or function, the file raises, or the function does not take one graph.
+    The result is the file's `Pass` for the function, or else a pass without constraints. That one has the name of the
+    function, or of the file if the function is called ``run``. Raises ConfigError if there is no such file or function,
+    if the file raises, or if the function does not take one graph.
     """
     file_name, _, function = path.rpartition(":")
     file = Path(file_name).expanduser().resolve()
@@ -57,8 +55,7 @@ def load(path: str) -> Pass:
 def as_pass(what: str, found: object, name: str, version: str) -> Pass:
     """`found` if it is a `Pass`, else the `Pass` of its module that runs it, else a pass `name` without constraints.
 
-    Raises:
-        ConfigError: `found` is no function that takes one graph. The message names `what`.
+    Raises a ConfigError that names `what`, if `found` is no function that takes one graph.
     """
     if isinstance(found, Pass):
         one = found
@@ -84,9 +81,8 @@ def _bare(what: str, found: object, name: str) -> Pass:
 def run(one: Pass, graph: Graph) -> int:
     """Run a pass from outside of this repository on `graph`, in place, and check the graph. Returns the changes.
 
-    Raises:
-        ConfigError: the pass raises, returns no number of changes, or leaves a graph that breaks a rule or has other
-            inputs, outputs or states than before. Names the pass and the cause.
+    Raises ConfigError if the pass raises, returns no number of changes, or leaves a graph that breaks a rule or has
+    other inputs, outputs or states than before.
     """
     before = _describe_interface(graph)
     try:
@@ -155,11 +151,7 @@ def _module(path: str, file: Path, source: bytes) -> ModuleType:
 
 
 def installed() -> list[Pass]:
-    """The passes of installed packages, in the order of their entry points' names.
-
-    Raises:
-        ConfigError: an entry point cannot be imported, or is no pass.
-    """
+    """The passes of installed packages, by name of entry point; ConfigError if one is no pass, or fails to import."""
     found = []
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
         what = f"{point.value} (entry point {point.name} of {GROUP})"

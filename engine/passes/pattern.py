@@ -61,12 +61,9 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
 
 @dataclass
 class Match:
-    """The values and nodes that a pattern matched.
+    """The values and nodes that a pattern matched: values by the names of `Var` and `Scalar`, calls by those of `Call`.
 
-    Attributes:
-        values: by the names of `Var` and `Scalar`.
-        calls: nodes, by the names of `Call`.
-        nodes: every matched node, the root first.
+    `nodes` has every matched node, the root first.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -74,11 +71,9 @@ class Match:
     nodes: list[Node] = field(default_factory=list)
 
     def copy(self) -> Match:
-        """An independent copy, for trying an alternative."""
         return Match(dict(self.values), dict(self.calls), list(self.nodes))
 
     def scalar(self, name: str) -> float:
-        """The number that `name` is bound to."""
         number = self.values[name].scalar
         if number is None:
             raise ValueError(f"{name} is not a scalar")
@@ -180,10 +175,8 @@ def _inputs(patterns: Sequence[Pattern], values: Sequence[Value | None], found: 
 class Rule:
     """A pattern, the guards that must all hold, and what to put in place of a match.
 
-    Attributes:
-        pattern: its root is a `Call` or a `OneOf` of calls.
-        rewrite: emits nodes before the root and returns the new value; None leaves the match unchanged.
-        guards: predicates on the match.
+    The pattern's root is a `Call` or a `OneOf` of calls. `rewrite` emits nodes before the root and returns the new
+    value; None leaves the match unchanged.
     """
 
     pattern: Pattern

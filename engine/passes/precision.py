@@ -1,9 +1,8 @@
 """Stores weights in fewer bits, as `Config.precision` says, and sets the arithmetic of the products that read them.
-Weights that the model itself has quantised stay as they are.
 
-This changes what a graph computes, so it is no pass of the pipeline. It runs after the common passes: those that fold
-numbers into weights come first, so that each weight is rounded once. Weights that two nodes read in the same encoding
-are stored once.
+Weights that the model itself has quantised stay as they are. This changes what a graph computes, so it is no pass of
+the pipeline. It runs after the common passes, which fold numbers into weights: so each weight is rounded once. Weights
+that two nodes read in the same encoding are stored once.
 """
 
 from __future__ import annotations
@@ -24,13 +23,10 @@ GROUP = 32
 
 
 class Weight(NamedTuple):
-    """A weight of a node.
+    """The weight that is the input `name` of a node.
 
-    Attributes:
-        name: of the input.
-        value: the constant.
-        channel: as of `Op.find_channel_axis`.
-        summed: the axis along which products are summed, or the last axis of a table.
+    `channel` is as of `Op.find_channel_axis`. `summed` is the axis along which products are summed; of a table, the
+    last.
     """
 
     name: str
@@ -46,8 +42,8 @@ class Precision(NamedTuple):
         encode: the encoding of a weight; None leaves it as it is.
         compute: the arithmetic of products that read an encoded weight.
         is_integer: True if weights share a scale, so that a factor for some of them makes the others less exact.
-        one_scale: True if all channels of a weight get the same scale. Weights that passes have joined keep a scale
-            each. Kernels read it as one scale for each channel.
+        one_scale: True if all channels of a weight share a scale. Weights that passes have joined keep a scale each;
+            kernels read it as one for each channel.
     """
 
     encode: Callable[[Weight], Encoding | None]
@@ -108,8 +104,7 @@ def apply(graph: Graph) -> int:
     A weight has the precision of `Value.precision`, or else of `Graph.precision`. With neither, a weight that the model
     has in a narrow type is stored in it again, if the graph was widened, and others stay as they are.
 
-    Raises:
-        ConfigError: the precision needs measurements of activations, or cannot store a weight of the model.
+    Raises ConfigError if the precision needs measurements of activations, or cannot store a weight of the model.
     """
     name = graph.precision
     if name is not None:
@@ -240,10 +235,7 @@ def is_lookup(node: Node) -> bool:
 
 
 def names_of_weights(node: Node) -> tuple[str, ...]:
-    """The inputs of `node` that may be weights, also those that no encoding can store.
-
-    Both factors of a product count, because a pass may exchange them.
-    """
+    """The inputs that may be weights, even if no encoding can store them; both factors, as passes may exchange them."""
     match node.op.name:
         case "matmul":
             return ("a", "b")
@@ -278,8 +270,7 @@ def find_quantised(graph: Graph) -> list[Value]:
 def find_decoded(graph: Graph) -> list[str]:
     """The weights that the model itself has quantised and the graph stores decoded. Call it before the passes.
 
-    A weight is decoded if one of its readers has no fast kernel for integers, or if no pass recognises how the model
-    decodes it.
+    One of their readers has no fast kernel for integers, or no pass recognises how the model decodes them.
     """
     plain = ((c, c.form) for c in graph.constants() if c.is_plain)
     found = {identity(form): c for c, form in plain if form is not None and is_decoded(form)}

@@ -22,17 +22,11 @@ MOST_LISTED = 12
 def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool = True) -> int:
     """Set the precision of each weight that a pattern of `recipe` matches. Returns the number of nodes that read one.
 
-    A weight that nodes read in different precisions becomes several constants over the same memory.
+    `recipe` has pairs of pattern and precision; the first pattern that matches a layer decides. A weight that nodes
+    read in different precisions becomes several constants over the same memory.
 
-    Args:
-        graph: as the exporter makes it.
-        recipe: pairs of pattern and precision; the first pattern that matches a layer decides.
-        must_match: whether a pattern is an error if it matches no layer, or if earlier patterns decide all of its
-            layers and give one of them another precision.
-
-    Raises:
-        ConfigError: a pattern matches no layer; the message names the nearest layer. Or a pattern has no effect; the
-            message names the earlier pattern.
+    With `must_match`, raises ConfigError if a pattern matches no layer, or if earlier patterns decide all of its layers
+    and give one of them another precision. The message names the nearest layer, or the earlier pattern.
     """
     layers: dict[str, None] = {}
     uses = _Uses(recipe)
@@ -58,13 +52,10 @@ def assign(graph: Graph, recipe: Sequence[tuple[str, str]], *, must_match: bool 
 
 
 class _Uses:
-    """Chooses precisions by a recipe, and records which of its patterns have an effect.
+    """Chooses precisions by a recipe, and records which of its patterns, by their positions, have an effect.
 
-    Attributes:
-        recipe: pairs of pattern and precision.
-        deciding: positions in `recipe` of the patterns that have decided the precision of a layer.
-        beaten: position of a pattern -> position of an earlier one that decided for a layer that both match.
-        matched: position of a pattern -> the names of each weight that it matches.
+    `deciding` have decided the precision of a layer. `beaten`: pattern -> an earlier one that decided for a layer that
+    both match. `matched`: pattern -> the names of each weight that it matches.
     """
 
     def __init__(self, recipe: Sequence[tuple[str, str]]) -> None:
@@ -181,10 +172,7 @@ def _check_quantised(layer: str, precision: str) -> None:
 def _with_precision(
     graph: Graph, reader: Node, value: Value, precision: str, made: dict[tuple[Value, str], Value]
 ) -> Value:
-    """`value`, a constant or made from constants alone, for `reader`, over constants with `precision`.
-
-    `made` caches the constants.
-    """
+    """`value`, made from constants alone, for `reader`, over constants (cached in `made`) with `precision`."""
     if value.node is not None:
         node, operands = value.node, dict[str, Value | None]()
         for name in node.op.input_names:

@@ -12,10 +12,7 @@ from engine.passes.pattern import Match, Rule, Var, apply, call
 
 
 def _constant_matrix(found: Match) -> bool:
-    """True if the weight is a constant matrix, or one with leading axes of size 1 that do not add axes to the result.
-
-    torch.einsum makes such a batch of one matrix.
-    """
+    """True if the weight is a constant matrix, or a batch of one (torch.einsum) that adds no axes to the result."""
     x, weight = found.values["x"], found.values["weight"]
     rank = len(weight.shape)
     is_matrix = rank == 2 or (2 < rank <= len(x.shape) and all(sizes.same(size, 1) for size in weight.shape[:-2]))

@@ -25,10 +25,8 @@ class Request(NamedTuple):
 class MemoryPlan:
     """Where each request lies.
 
-    Attributes:
-        offsets: bytes from the start of the arena, in the order of the requests.
-        arena_bytes: size of the arena.
-        lower_bound: the largest sum of simultaneously live bytes: no plan can be smaller.
+    `offsets` are bytes from the start of the arena, in the order of the requests. `lower_bound` is the largest sum of
+    simultaneously live bytes: no plan can be smaller.
     """
 
     offsets: tuple[int, ...]

@@ -12,11 +12,7 @@ from engine.planner import MemoryPlan, Request
 
 
 def plan(requests: Sequence[Request], made: MemoryPlan, alignment: int = 64) -> None:
-    """No two buffers that are alive at the same step overlap; all are aligned and inside of the arena.
-
-    Raises:
-        VerificationError: naming the two buffers.
-    """
+    """No two buffers alive at the same step overlap, all are aligned and inside; or a VerificationError names two."""
     for index, request in enumerate(requests):
         start = made.offsets[index]
         if start % alignment or start < 0 or start + request.nbytes > made.arena_bytes:

@@ -49,10 +49,7 @@ class Instruction(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """Instructions with the same op, the same attributes and operands of the same types; types are given by number.
-
-    A model repeats its layers, so one check of a kind replaces hundreds of checks of instructions.
-    """
+    """Instructions with equal op, attributes and types, these by number: one check does for all repeated layers."""
 
     op: str
     inputs: tuple[int | None, ...]
@@ -71,12 +68,8 @@ class _Kind(NamedTuple):
 class _Kinds(NamedTuple):
     """The different types and instructions of an artifact, each once.
 
-    Attributes:
-        types: the different types. Those without formulas have been checked.
-        formulas: positions of the types that have formulas.
-        type_of: for each value, the position of its type among them.
-        kinds: the different instructions.
-        varying: position of an instruction that has formulas among its attributes, position of its kind.
+    Types without formulas have been checked; `formulas` has the positions of the others. `type_of` has the position of
+    each value's type, `varying` those of an instruction with formulas among its attributes and of its kind.
     """
 
     types: tuple[TensorType, ...]
@@ -94,19 +87,12 @@ class Slot(NamedTuple):
 
 
 class Linked:
-    """A constant that is stored in another artifact, perhaps as a view of it.
-
-    Args:
-        constants: the constants of the other artifact.
-        value: number of the constant in it.
-        views: the views that make the stored constant of this one, the last one first.
-    """
+    """A constant that is the constant `value` of another artifact, or a view of it by `views`, the last one first."""
 
     def __init__(self, constants: Constants, value: int, views: Sequence[View]) -> None:
         self._constants, self._value, self._views = constants, value, views
 
     def __call__(self) -> np.ndarray:
-        """The elements."""
         array = self._constants[self._value]
         for view in self._views:
             array = view.undo(array)
@@ -119,11 +105,7 @@ class Linked:
 
 
 class Constants(Mapping[int, np.ndarray]):
-    """Value -> array. A constant may be stored as a function; each access then calls it for a new array.
-
-    Args:
-        forms: arrays, possibly memory-mapped, that must not change; or functions that return arrays.
-    """
+    """Value -> array, which must not change. A constant may be stored as a function; each access then calls it."""
 
     def __init__(self, forms: Mapping[int, Form]) -> None:
         self._kept: dict[int, Form] = dict(forms)
@@ -143,7 +125,6 @@ class Constants(Mapping[int, np.ndarray]):
         return len(self._kept)
 
     def form(self, value: int) -> Form:
-        """The array, or the function that returns it."""
         return self._kept[value]
 
     def type_of(self, value: int) -> TensorType:
@@ -170,21 +151,13 @@ class Constants(Mapping[int, np.ndarray]):
         return self._checksums[value]
 
     def confirm(self, value: int) -> None:
-        """Compute the checksum of a mapped constant again, because another process can have written to its file.
-
-        Raises:
-            ProgramError: the constant has changed.
-        """
+        """Compute the checksum of a mapped constant again. ProgramError if another process has written to its file."""
         mapped = (isinstance(root, np.ndarray) and container.is_mapped(root) for root in roots(self._kept[value]))
         if any(mapped) and container.checksum(self[value]) != self.checksum(value):
             raise ProgramError(f"constant {value} has changed in the mapped file since its checksum was computed")
 
     def verify(self, value: int, expected: str) -> None:
-        """Compare the elements with a SHA-256: now, or each time that they are read if they are in an open file.
-
-        Raises:
-            ProgramError: they differ.
-        """
+        """Compare with a SHA-256 now, or at each read if it is in an open file. ProgramError if the elements differ."""
         form = self._kept[value]
         if isinstance(form, StoredTensor):
             self._kept[value] = replace(form, checksum=expected)
@@ -197,13 +170,9 @@ class Constants(Mapping[int, np.ndarray]):
 class Signature:
     """How a user's arguments and results map to values.
 
-    Attributes:
-        input_tree: structure of ``(args, kwargs)``.
-        output_tree: structure of the result.
-        input_slots: for each input leaf the position among `Artifact.inputs`, or ``{"constant": value}``.
-        output_slots: for each output leaf the position among `Artifact.outputs`, or ``{"constant": value}``.
-        input_names: a name for each value that a call passes, for messages.
-        parameters: the name of each positional argument; empty if not known, as in files of earlier engines.
+    A slot is, for a leaf of a tree, the position among `Artifact.inputs` or `outputs`, or ``{"constant": value}``.
+    `input_names` has a name for each value that a call passes. `parameters` has that of each positional argument; it is
+    empty if not known, as in files of earlier engines.
     """
 
     input_tree: tree.Tree
@@ -224,24 +193,13 @@ class Signature:
 class Artifact:
     """A compiled model, ready to be bound to a machine.
 
-    Attributes:
-        name: the model's name.
-        types: element type and shape of every value.
-        names: a name for every value, for reports.
-        inputs: values that a call passes, then the contents of each state before it.
-        outputs: values that a call returns (may repeat, may be inputs or constants), then the contents of each state
-            after it.
-        instructions: in execution order.
-        constants: value -> array.
-        signature: how the user's arguments and results map to values.
-        passes: ``(pass, number of changes)`` in the order they ran.
-        scope: the sizes that differ from call to call; shapes and attributes may be formulas of them.
-        states: buffers that keep their contents between calls.
-        origins: value -> origin, for each value that equals an exported value.
-        components: encoded constant, which is not among `constants` -> the constant of each of its components, by name.
-        lowered: the target whose own passes have been applied; "" for none.
-        switches: the fields of the Config that had an effect before the passes of the target, as `engine.passes` lists
-            them; empty if not known, as in files of earlier engines.
+    `types` and `names` are of every value. `inputs` are the values that a call passes, then the contents of each state
+    before it; `outputs` those that it returns (may repeat, may be inputs or constants), then the contents of each state
+    after it. `passes` has ``(pass, number of changes)`` in order. Shapes and attributes may be formulas of the sizes in
+    `scope`. `origins` has each value that equals an exported value. `components` maps an encoded constant, which is not
+    among `constants`, to the constant of each of its components, by name. `lowered` is the target whose own passes have
+    been applied; "" for none. `switches` are the fields of the Config that had an effect before these passes, as
+    `engine.passes` lists them; empty if not known, as in files of earlier engines.
     """
 
     name: str
@@ -276,22 +234,18 @@ class Artifact:
 
     @property
     def call_inputs(self) -> tuple[int, ...]:
-        """Values that a call passes."""
         return self.inputs[: len(self.inputs) - len(self.states)]
 
     @property
     def call_outputs(self) -> tuple[int, ...]:
-        """Values that a call returns."""
         return self.outputs[: len(self.outputs) - len(self.states)]
 
     @property
     def state_inputs(self) -> tuple[int, ...]:
-        """Contents of each state before a call."""
         return self.inputs[len(self.inputs) - len(self.states) :]
 
     @property
     def state_outputs(self) -> tuple[int, ...]:
-        """Contents of each state after a call."""
         return self.outputs[len(self.outputs) - len(self.states) :]
 
     @property
@@ -328,10 +282,8 @@ class Artifact:
         return _Kinds(tuple(distinct), tuple(with_formulas), tuple(type_of), tuple(kinds), tuple(varying))
 
     def at(self, values: Mapping[str, int]) -> Artifact:
-        """The artifact for these sizes. Checks every rule of the op table; the constants are shared.
-
-        Raises:
-            ShapeError: a size is out of its range, or the sizes break a guard.
+        """The artifact for these sizes. Checks every rule of the op table; the constants are shared. ShapeError if a
+        size is out of its range, or the sizes break a guard.
         """
         self.scope.check(values)
         try:
@@ -355,7 +307,6 @@ class Artifact:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all constants."""
         return sum(self.types[v].nbytes for v in self.constants)
 
     def header(self) -> dict[str, Any]:
@@ -431,11 +382,7 @@ class Artifact:
 
 
 def write(path: str | Path, document: Mapping[str, Any], artifact: Artifact) -> None:
-    """Write `document`, and the constants of `artifact` with their checksums, as one file.
-
-    Raises:
-        ProgramError: the file cannot be written, or constants are in a mapped file that has changed.
-    """
+    """Write `document` and the constants as one file. ProgramError if this fails, or a mapped file has changed."""
     for value in artifact.constants:
         artifact.constants.confirm(value)
     text = _canonical({**document, "checksums": artifact.checksums})
@@ -461,9 +408,7 @@ def with_modules(
     instructions: Sequence[Instruction], traced: origins.Origins, modules: Sequence[str | None] | None = None
 ) -> tuple[Instruction, ...]:
     """The instructions, each with its module: that in `modules`; if it is None there, that of its first result with an
-    origin, or otherwise the innermost module that contains the modules of all readers of its results.
-
-    Without `modules`, as in files of earlier engines, none is known.
+    origin, or the innermost that contains those of all readers. Without `modules`, as in earlier files, none is known.
     """
     modules = [None] * len(instructions) if modules is None else modules
     readers: dict[int, list[str]] = {}

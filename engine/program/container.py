@@ -67,8 +67,7 @@ def path_of(path: object) -> Path:
 @contextmanager
 def convert_errors(path: object) -> Iterator[None]:
     """Turn every error that the contents of the file cause in this block into a ProgramError that begins with `path`.
-
-    A ConfigError is not converted: it concerns an argument of the user and not the file.
+    A ConfigError is not converted: it concerns an argument of the user.
     """
     try:
         yield
@@ -88,9 +87,8 @@ def convert_errors(path: object) -> Iterator[None]:
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray], header: bytes) -> None:
-    """Write tensors and header. A file at `path` is always complete: it is written beside it and renamed.
-
-    The bytes of the file follow from `tensors` and `header` alone.
+    """Write tensors and header, from which alone the bytes follow. A file at `path` is always complete: it is written
+    beside it and renamed.
     """
     dense = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in tensors.items()}
     metadata = {_KEY: header.decode(), _HASH: hashlib.sha256(header).hexdigest()}
@@ -153,14 +151,7 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in an open file, read when called.
-
-    Attributes:
-        file: open for reading.
-        entry: its element type and shape.
-        start: position of its first byte in the file.
-        checksum: expected SHA-256 of the elements, in hexadecimal digits; None: it is not checked.
-    """
+    """A tensor in an open file, from byte `start` on, read when called. A `checksum` of None is not checked."""
 
     file: FileIO
     entry: _Entry
@@ -169,7 +160,6 @@ class StoredTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
         return self.entry.end - self.entry.begin
 
     def __call__(self) -> np.ndarray:
@@ -177,17 +167,10 @@ class StoredTensor:
         return self.read_into(aligned_empty(self.nbytes))
 
     def read_into(self, memory: np.ndarray) -> np.ndarray:
-        """The elements, read into the first bytes of `memory`.
+        """The elements, read into the first bytes of `memory`, as a read-only view of it.
 
-        Args:
-            memory: uint8, at least `nbytes` elements, at an address that is aligned for the element type.
-
-        Returns:
-            A read-only view of `memory`.
-
-        Raises:
-            ProgramError: the file has become shorter, or the elements have another checksum.
-            OSError: the file cannot be read.
+        `memory` is uint8, of at least `nbytes`, aligned for the element type. ProgramError if the file has become
+        shorter or the checksum differs; OSError if the file cannot be read.
         """
         target, digest = memory[: self.nbytes], None if self.checksum is None else hashlib.sha256()
         for part in _read_parts(self.file, self.start, target.data, self.entry.name):
@@ -202,17 +185,12 @@ class StoredTensor:
 
 @contextmanager
 def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.ndarray | Callable[[], np.ndarray]]]]:
-    """Open a file. Yields the program's header, and the tensors by name.
+    """Open a file for this block. Yields the program's header, and the tensors by name.
 
-    Args:
-        path: the file; it is open inside of this block.
-        mapped: True: each tensor is a read-only array over the mapped file, which stays mapped while any of them
-            exists; for a tensor that is not aligned for its element type, a function that returns an aligned copy.
-            False: each tensor is a `StoredTensor`.
-
-    Raises:
-        ProgramError: the file is no whole safetensors file or holds no program, or its header's hash is wrong.
-        ValueError, LookupError, TypeError, AttributeError, OSError: other damage; `convert_errors` converts these.
+    If `mapped`, each is a read-only array over the mapped file, which stays mapped while any of them exists, or, if it
+    is not aligned for its element type, a function that returns an aligned copy. Otherwise each is a `StoredTensor`.
+    ProgramError if the file is no whole safetensors file or holds no program, or its header's hash is wrong; other
+    damage raises errors that `convert_errors` converts.
     """
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):  # opening a pipe would block until another process opens it for writing
@@ -239,11 +217,8 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
 
 
 def parse_json(text: bytes) -> Any:
-    """The value of the JSON document `text`, in UTF-8.
-
-    Raises:
-        ValueError, RecursionError: it is no JSON, has a key twice, or has an unpaired surrogate, which cannot be
-            written to a file or a terminal.
+    """The value of a JSON document in UTF-8. ValueError or RecursionError if it is none, has a key twice, or has an
+    unpaired surrogate, which cannot be written to a file or a terminal.
     """
     value = json.loads(str(text, "utf-8"), object_pairs_hook=_object)
     if b"\\ud" in text.lower():
@@ -265,10 +240,8 @@ def _read_index(file: FileIO) -> tuple[dict[str, Any], int]:
 
 
 def _read_parts(file: FileIO, start: int, target: memoryview, what: str) -> Iterator[memoryview]:
-    """Read `target` from position `start`; yields each part when it has been read. Threads may share a file.
-
-    Raises:
-        ProgramError: the file ends too early, because another process has shortened it; names `what`.
+    """Read `target` from `start`; yields each part when it has been read. Threads may share a file. ProgramError, which
+    names `what`, if the file ends too early, because another process has shortened it.
     """
     done = 0
     while done < len(target):
@@ -311,9 +284,8 @@ def _mapping_of(array: np.ndarray) -> mmap.mmap | None:
 
 
 def release(array: np.ndarray) -> None:
-    """Give the pages of an array over a mapped file back to the system, which reads them again at the next access.
-
-    Does nothing for other arrays. Without it, a process that packs its weights would hold them in memory twice.
+    """Give the pages of an array over a mapped file back to the system, which reads them again at the next access, so
+    that a process that packs its weights does not hold them twice. Does nothing for other arrays.
     """
     mapped = _mapping_of(array)
     if mapped is None or not hasattr(mapped, "madvise"):

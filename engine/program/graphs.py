@@ -15,9 +15,8 @@ from engine.program.artifact import Artifact, Constants, Instruction, Signature,
 
 
 def from_graph(graph: Graph, signature: Signature, passes: tuple[tuple[str, int], ...] = ()) -> Artifact:
-    """The artifact of `graph`: its values are numbered, its nodes become instructions.
-
-    Constants of one type with the same identity have one number: passes make views of a constant independently.
+    """The artifact of `graph`. Constants of one type with the same identity have one number: passes make views of a
+    constant independently.
     """
     numbers: dict[Value, int] = {}
     distinct: list[Value] = []

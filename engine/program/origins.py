@@ -1,7 +1,4 @@
-"""Writes and reads the origins of values in a file, in a compact form. The reader checks everything.
-
-Modules, source lines and chains of views repeat from value to value; each is written once and numbered.
-"""
+"""Writes and reads the origins of values in a file, repeated parts once, by number. The reader checks everything."""
 
 from __future__ import annotations
 
@@ -22,9 +19,8 @@ Attributes = Callable[[Op, Any, sizes.Scope], dict[str, Any]]
 def encode(origins: Origins, of_instructions: Sequence[str] | None = None) -> dict[str, Any]:
     """`origins`, and the module of each instruction where these do not follow from them, as JSON-able values.
 
-    Returns a dict with ``modules``, ``sources``, ``views`` (each a list without repetition) and ``values``: for each
-    value with an origin ``[value, name, module, source, view]``, the last three as positions in these lists; and
-    with `of_instructions`, ``instructions``: the position of the module of each instruction.
+    ``modules``, ``sources`` and ``views`` are lists without repetition. ``values`` has ``[value, name, module, source,
+    view]`` with positions in these. With `of_instructions`, ``instructions`` has the position of each module.
     """
     modules: dict[str, int] = {}
     sources: dict[str, int] = {}
@@ -45,11 +41,7 @@ def encode(origins: Origins, of_instructions: Sequence[str] | None = None) -> di
 
 
 def decode_modules(data: Mapping[str, Any], count: int) -> list[str] | None:
-    """The modules of `count` instructions that `encode` wrote; None if they follow from the origins.
-
-    Raises:
-        ValueError, LookupError, TypeError: `data` is malformed.
-    """
+    """The modules of `count` instructions; None if they follow from the origins. Raises as `decode`."""
     if "instructions" not in data:
         return None
     modules = [_text(text) for text in data["modules"]]
@@ -59,17 +51,7 @@ def decode_modules(data: Mapping[str, Any], count: int) -> list[str] | None:
 
 
 def decode(data: Mapping[str, Any], count: int, scope: sizes.Scope, attributes: Attributes) -> dict[int, Origin]:
-    """The origins that `encode` turned into `data`.
-
-    Args:
-        data: from a file.
-        count: number of values of the artifact.
-        scope: the scope of the formulas.
-        attributes: reads the attributes of an op.
-
-    Raises:
-        ValueError, LookupError, TypeError: `data` is malformed.
-    """
+    """The origins in `data`, of an artifact of `count` values. ValueError, LookupError or TypeError if malformed."""
     modules, sources = ([_text(text) for text in data[key]] for key in ("modules", "sources"))
     views = [_view(view, scope, attributes) for view in data["views"]]
     found: dict[int, Origin] = {}

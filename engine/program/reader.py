@@ -34,12 +34,8 @@ from engine.program.versions import FORMAT, upgrade
 def load(path: str | Path, verify: str = "full") -> Artifact:
     """Read an artifact with all of its weights, and close the file.
 
-    Args:
-        path: a file written by `Artifact.save`.
-        verify: ``full`` checks the header's hash and each weight's checksum; ``header`` only the header's hash.
-
-    Raises:
-        ProgramError: the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
+    `verify` ``full`` checks the header's hash and each weight's checksum, ``header`` only the former. ProgramError if
+    the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
     """
     with opened(path, verify, mapped=False) as artifact:
         for value in artifact.constants:
@@ -51,14 +47,8 @@ def load(path: str | Path, verify: str = "full") -> Artifact:
 def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]:
     """Open a file and yield its artifact. Every error in this block that a file can cause becomes a ProgramError.
 
-    Args:
-        path: a file written by `Artifact.save`.
-        verify: as for `load`.
-        mapped: the constants are memory-mapped. Otherwise each access reads and verifies the constant, which works only
-            inside of this block. Call `Constants.keep` for constants that are needed later.
-
-    Raises:
-        ProgramError: as `load`; the message begins with the name of the file.
+    If `mapped`, the constants are memory-mapped. Otherwise each access reads and verifies the constant, which works
+    only inside of this block: call `Constants.keep` for constants that are needed later. `verify` is as for `load`.
     """
     with opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" in header:
@@ -80,10 +70,8 @@ def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[st
 def find_constants(
     header: Mapping[str, Any], named: Mapping[str, str], tensors: Mapping[str, Form], verify: str
 ) -> Constants:
-    """The constants that a document names, compared with its checksums if `verify` is ``full``.
-
-    Raises:
-        ProgramError, ValueError, LookupError: a tensor is missing or belongs to two constants, or a checksum differs.
+    """The constants that a document names, compared with its checksums if `verify` is ``full``. ProgramError,
+    ValueError or LookupError if a tensor is missing or belongs to two constants, or a checksum differs.
     """
     values = {_size(int(value)): name for value, name in named.items()}
     if len(set(values.values())) < len(named):

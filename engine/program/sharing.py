@@ -85,16 +85,7 @@ def save(path: str | Path, artifacts: Mapping[str, Artifact], facts: Mapping[str
 
 @contextmanager
 def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dict[str, Artifact], dict[str, Any]]]:
-    """Open a file of `save` and yield its artifacts by name, which share their constants, and its facts.
-
-    Args:
-        path: a file that `save` wrote.
-        verify: as for `reader.load`.
-        mapped: as for `reader.opened`.
-
-    Raises:
-        ProgramError: as `reader.opened`.
-    """
+    """Open a file of `save`, as `reader.opened`; yield its artifacts by name, over shared constants, and its facts."""
     with reader.opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" not in header:
             raise ProgramError("the file holds one program; load it with engine.load")

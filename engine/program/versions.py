@@ -1,7 +1,6 @@
 """Versions of the file format. The engine writes the newest one and reads all that a release has written.
 
-A file of an earlier version is read in steps: each function of `UPGRADES` makes a document of one version into a
-document of the next. So the reader knows the newest version alone.
+Each function of `UPGRADES` makes a document one of the next version, so that the reader knows the newest one alone.
 """
 
 from __future__ import annotations
@@ -19,19 +18,12 @@ Document = dict[str, Any]
 
 
 UPGRADES: dict[int, Callable[[Document], Document]] = {}
-"""Version -> makes the document of one program of that version into one of the next version. No release has written a
-version before 4.
-"""
+"""Version -> makes the document of one program one of the next version. No release has written a version before 4."""
 
 
 def upgrade(document: Document) -> Document:
-    """A document of any version as one of `VERSION`.
-
-    Args:
-        document: of a file with one program, or with several ones under ``entries``.
-
-    Raises:
-        ProgramError: the version is unknown, or the entries have another one than the file.
+    """A document, of one program or of several ``entries``, as one of `VERSION`. ProgramError for an unknown version,
+    or for entries of another version than the file.
     """
     version = document.get("version")
     if "entries" in document:

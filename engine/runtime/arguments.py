@@ -14,12 +14,7 @@ from engine.suggest import find_nearest
 
 
 class Arguments:
-    """The parameters of a model: what a call gives by position or by name, and what it gives by name only.
-
-    Args:
-        signature: of the artifact.
-        types: of the tensors that a call passes.
-    """
+    """The parameters of a model: what a call gives by position or by name, and what it gives by name only."""
 
     def __init__(self, signature: Signature, types: Sequence[TensorType]) -> None:
         positional, keywords = (next(iter(part.values())) for part in signature.input_tree["tuple"])
@@ -33,8 +28,7 @@ class Arguments:
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments in the form of the signature: positional ones in order, and those that have only a name.
 
-        Raises:
-            ShapeError: an argument is missing, unknown, or given twice; lists all parameters.
+        Raises a ShapeError that lists all parameters, if an argument is missing, unknown, or given twice.
         """
         names = self._names
         later = names[len(args) :]

@@ -30,11 +30,8 @@ Rebuild = Callable[[list[Any]], Any]
 class Boundary:
     """Checks and unpacks the arguments of a call, makes and packs its results.
 
-    Args:
-        artifact: whose signature counts.
-        rebuild: makes the user's own output structure from leaves; None uses plain containers.
-        device: where programs read arguments and write results.
-        recycle: put large results into memory of earlier ones that nobody refers to any longer. All sizes are known.
+    `rebuild` makes the user's own output structure from leaves; None uses plain containers. `recycle`, for which all
+    sizes are known, puts large results into memory of earlier ones that nobody refers to any longer.
     """
 
     def __init__(
@@ -76,14 +73,8 @@ class Boundary:
     def unpack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: State | None = None) -> list[Any]:
         """Dense CPU tensors or arrays of the right types, one an artifact input, in order.
 
-        Args:
-            args: as for a call.
-            kwargs: as for a call, without ``state``.
-            state: the state of the call. An input in its memory is copied: the call changes that memory, maybe before
-                it reads the input.
-
-        Raises:
-            ShapeError: as `flatten_arguments`.
+        `kwargs` are without ``state``. An input in the memory of `state` is copied: the call changes that memory, maybe
+        before it reads the input. Raises as `flatten_arguments`.
         """
         inputs = [self._dense(position, leaf) for position, leaf in enumerate(self.flatten_arguments(args, kwargs))]
         if state is None:
@@ -93,8 +84,8 @@ class Boundary:
     def flatten_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The caller's own tensors or arrays after a check, one for each artifact input, in order.
 
-        Raises:
-            ShapeError: number, names, structure, kind, dtype, shape or device differ; names the input and both sides.
+        Raises a ShapeError that names the input and both sides, if number, names, structure, kind, dtype, shape or
+        device differ.
         """
         if self.tensor is None:
             self._meet_torch()
@@ -107,9 +98,8 @@ class Boundary:
     def sizes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
         """What the sizes that differ from call to call are in this one, in the order of the artifact's symbols.
 
-        Raises:
-            ShapeError: number, names, structure, kind or rank of the arguments differ, or a size is no value of its
-                formula. Nothing else is checked.
+        Raises ShapeError if number, names, structure, kind or rank of the arguments differ, or a size is no value of
+        its formula. Nothing else is checked.
         """
         if self.tensor is None:
             self._meet_torch()

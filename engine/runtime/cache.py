@@ -13,15 +13,13 @@ Entry = TypeVar("Entry")
 
 
 class LatestUsed(Generic[Key, Entry]):
-    """Makes an entry when its key is first asked for, and drops the entry that was asked for longest ago.
+    """Makes an entry when its key is first asked for, and keeps the `limit` entries that were asked for last.
 
     Any number of threads may use one cache. A thread whose entry exists never waits for another thread that makes one.
 
-    Args:
-        limit: number of entries that are kept, one or more.
-        serial: one thread at a time makes an entry, so that no entry is made twice. This is for entries that take much
-            memory, and for functions that are not safe to run side by side. Otherwise threads make entries side by
-            side, and several threads may make the same one: the first to finish stores it, and all of them get it.
+    With `serial`, one thread at a time makes an entry, so that no entry is made twice. This is for entries that take
+    much memory, and for functions that are not safe to run side by side. Otherwise several threads may make the same
+    entry: the first to finish stores it, and all of them get it.
     """
 
     def __init__(self, limit: int, *, serial: bool) -> None:

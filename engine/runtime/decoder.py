@@ -107,10 +107,9 @@ class Decoder:
     """Generates text. `compile_decoder` and `load_decoder` return it.
 
     Several threads may use one decoder. Each call uses a state: the one that is given, or else the decoder's own. Calls
-    with different states run at the same time. Calls with the same state run one after the other; `generate` is one
-    call, so it needs no state of its own. With `prefill` and `decode`, give each thread a state of its own, because
-    another thread may begin a text between two calls. While a stream is in progress, other calls with its state raise
-    an ExecutionError.
+    with different states run at the same time; calls with the same state run one after the other. With `prefill` and
+    `decode`, give each thread a state of its own, because another thread may begin a text between two calls; `generate`
+    is one call and needs none. While a stream is in progress, other calls with its state raise an ExecutionError.
 
     Ids are torch tensors or NumPy arrays, int64 [batch, length]. Logits and new tokens are of the same kind.
 
@@ -310,13 +309,13 @@ class Decoder:
 
         The model runs when the next token is asked for. From the first token until the loop over it ends, the stream
         reserves its state: other calls with this state raise an ExecutionError. Ending the loop early releases the
-        state, and so does `close()` if you keep the stream in a variable. With a state of its own a stream does not
-        affect other calls. Several threads may ask for tokens: each token goes to one of them.
+        state, and so does `close()` if you keep the stream in a variable. Several threads may ask for tokens: each
+        token goes to one of them.
 
         Args:
             ids: int64 [batch, length], the prompts, which are copied.
             max_new_tokens: largest number of tokens; this and the following as for `generate`.
-            lengths: number of tokens of each prompt.
+            lengths: number of tokens of each prompt, [batch].
             eos_token_id: an id or several ids that end a text.
             stop: sequences of ids that end a text.
             temperature: above 0 to draw tokens at random.
@@ -329,8 +328,7 @@ class Decoder:
             int64 [batch], of the kind of `ids`: the new token of each text, 0 for texts that have ended.
 
         Raises:
-            ShapeError: as `generate`, when `stream` is called.
-            ConfigError: as `generate`, when `stream` is called.
+            ShapeError, ConfigError: as `generate`, when `stream` is called.
             ExecutionError: as `generate`, or another stream is in progress with this state, when a token is asked for.
         """
         options = self._options(max_new_tokens, eos_token_id, stop, temperature, top_k, top_p, seed)
@@ -339,10 +337,7 @@ class Decoder:
         return Stream(self._stream(prompts, counts, options, self._cache(state)))
 
     def _stream(self, ids: Any, lengths: np.ndarray, options: Options, state: Cache) -> Generator[Any]:
-        """The tokens of a stream whose arguments have been checked.
-
-        The lock of the state is held only while the model runs: another thread may ask for the next token.
-        """
+        """The tokens of a stream whose arguments have been checked. Holds the lock only while the model runs."""
         state.begin_stream()
         try:
             steps = self._steps(ids, lengths, options, state)
@@ -359,10 +354,7 @@ class Decoder:
     def _steps(
         self, ids: Any, lengths: np.ndarray, options: Options, state: Cache
     ) -> Iterator[tuple[Texts, np.ndarray]]:
-        """Yield the texts and their new tokens, int64 [batch], after each step.
-
-        The caller holds the lock of the state when it asks for the next step.
-        """
+        """Yield the texts and their new tokens, int64 [batch], after each step. At each, the caller holds the lock."""
         ids = self._target.device.bring(ids)
         logits = self._run_prefill(ids, lengths, state)
         texts = Texts(_to_array(ids), lengths, options)
@@ -447,8 +439,7 @@ class Decoder:
     def check_room(self) -> None:
         """Write a token to the last slot of each text, then empty the cache.
 
-        Raises:
-            ConfigError: the module has fewer slots or positions than `max_length`.
+        Raises ConfigError if the module has fewer slots or positions than `max_length`.
         """
         last = np.full(self.batch, self.max_length - 1, np.int64)
         with self._state.lock:

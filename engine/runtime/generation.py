@@ -21,12 +21,8 @@ PADDING = 0  # the id behind the end of a text
 class Options:
     """How tokens are chosen and when a text ends, checked by `check_options`.
 
-    Attributes:
-        max_new_tokens: largest number of new tokens of each text.
-        eos: ids that end a text.
-        stop: sequences of ids that end a text, int64 [length] each.
-        sampling: None chooses the most likely token.
-        return_logits: keep the logits that each token was chosen from.
+    `eos` are ids and `stop` are sequences of ids, int64 [length], that end a text. `sampling` None chooses the most
+    likely token.
     """
 
     max_new_tokens: int
@@ -47,8 +43,7 @@ def check_options(
 ) -> Options:
     """Check the arguments of `Decoder.generate` that say when a text ends, for a model with `vocabulary` token ids.
 
-    Raises:
-        ConfigError: names the argument, the values that are allowed and the one that came.
+    Raises a ConfigError that names the argument, the values that are allowed and the one that came.
     """
     if not is_whole_number(max_new_tokens) or max_new_tokens < 1:
         raise ConfigError(f"max_new_tokens: expected a whole number from 1 on, got {max_new_tokens!r}")
@@ -102,13 +97,8 @@ def _has_bool(values: Any) -> bool:
 class Texts:
     """The texts of one generation.
 
-    Args:
-        ids: int64 [batch, length], the prompts; ids behind the end of a prompt are ignored.
-        lengths: int64 [batch], tokens of each prompt.
-        options: how tokens are chosen and when a text ends.
-
-    Attributes:
-        is_finished: bool [batch], true for each text that has ended.
+    `ids` are the prompts, int64 [batch, length], of `lengths`, int64 [batch]; ids behind the end of a prompt are
+    ignored. `is_finished`, bool [batch], is true for each text that has ended.
     """
 
     def __init__(self, ids: np.ndarray, lengths: np.ndarray, options: Options) -> None:
@@ -136,15 +126,10 @@ class Texts:
     def append(self, logits: np.ndarray | None, chosen: np.ndarray | None = None) -> np.ndarray:
         """Choose a token for each text that has not ended and append it.
 
-        Args:
-            logits: float [batch, vocab]; None if they are not needed, and `chosen` is given.
-            chosen: int64 [batch], the most likely token of each text; None: to be found in `logits`.
+        `logits` are float [batch, vocab]; None if they are not needed. `chosen` is then the most likely token of each
+        text, int64 [batch]. Returns the tokens, int64 [batch], with `PADDING` for texts that had ended before.
 
-        Returns:
-            The tokens, int64 [batch], with `PADDING` for texts that had ended before.
-
-        Raises:
-            ExecutionError: logits from which no token can be drawn.
+        Raises ExecutionError if no token can be drawn from the logits.
         """
         if self._options.return_logits and logits is not None:
             self._logits.append(np.where(self.is_finished[:, None], 0, logits).astype(logits.dtype))

@@ -63,8 +63,7 @@ class CompiledModel(ABC, Generic[Runner]):
     def _warn_of_changed_weights(self) -> None:
         """Issue a StaleWeightsWarning if the user's model has other weights than the program.
 
-        It is issued each time: a user who missed it at `report` must see it at `save`. Python's warning filters, by
-        default, show one text once for each line of code.
+        It is issued each time: a user who missed it at `report` must see it at `save`.
         """
         changed = () if self._find_changed is None else self._find_changed()
         if changed:

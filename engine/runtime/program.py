@@ -31,9 +31,8 @@ class Program(CompiledModel[Specialised]):
 
     Made by `engine.compile` and `engine.load`. Calling it takes what the model takes (torch tensors or NumPy arrays)
     and returns what the model returns, in memory that no other call uses. Where sizes may differ from call to call, a
-    plan is bound for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers
-    that the model writes to are in a `State`, which every call is given and changes; profile and trace work on a copy
-    of it.
+    plan is bound for each combination of them at its first call, and the latest `Config.plans` are kept. Buffers that
+    the model writes to are in a `State`, which every call is given and changes; profile and trace work on a copy of it.
 
     Raises (when called):
         ShapeError: the arguments differ from what it was compiled for, or the state is missing.
@@ -109,8 +108,7 @@ class Program(CompiledModel[Specialised]):
     def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, list[Any], dict[str, Any]]:
         """The argument `state`, its buffers in the artifact's order, the other arguments.
 
-        Raises:
-            ShapeError: it is missing, or its buffers have other names or types than this program's.
+        Raises ShapeError if it is missing, or if its buffers have other names or types than this program's.
         """
         state = kwargs.get("state")
         if not isinstance(state, State):

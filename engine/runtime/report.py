@@ -245,9 +245,8 @@ def _begin_sentence(text: str) -> str:
 def add_counts(parts: Sequence[Counts]) -> Counts:
     """The counts of a program that consists of `parts`.
 
-    Numbers are summed. Parts that passes ran on list the same passes, and perhaps entries that only some of them have,
-    such as ``weights=quantised``. Of kernels, or operations, with equally many launches, those of the earlier part come
-    first.
+    Numbers are summed. Parts list the same passes, and perhaps entries that only some have, such as
+    ``weights=quantised``. Of kernels, or operations, with equally many launches, those of the earlier part come first.
     """
     tables = ("passes", "kernels", "reference_operations")
     totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
@@ -278,7 +277,6 @@ def build_report(
     """The report of a program that consists of `parts`; the other arguments are fields of `Report`.
 
     `compiled` has the switches with which a program was compiled, as `Artifact.switches`.
-
     """
     totals = asdict(add_counts(parts))
     target = targets.get(config.target)

@@ -29,14 +29,9 @@ def tuning_options(rounds: Any, folder: Any) -> TuningOptions:
 
 
 def positions_of(keep: Iterable[int] | None, count: int) -> frozenset[int]:
-    """The positions that `keep` lists; none for None.
+    """The positions that `keep`, the argument of `trace`, lists; none for None.
 
-    Args:
-        keep: positions, as the argument of `trace`.
-        count: number of nodes of the trace.
-
-    Raises:
-        ConfigError: `keep` is no iterable of whole numbers, or has a position from `count` on or below 0.
+    Raises ConfigError if `keep` is no iterable of whole numbers, or has a position from `count` on or below 0.
     """
     if keep is None:
         return frozenset()

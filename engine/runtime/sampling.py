@@ -1,7 +1,7 @@
 """Draws tokens from logits: temperature, then top_k, then top_p, then one random number for each text.
 
-Everything is computed in float64 with NumPy. The random numbers come from generators of this module, so global
-generators have no effect on them and are not changed. Needs no torch.
+Everything is computed in float64 with NumPy. Global generators of random numbers have no effect and are not changed.
+Needs no torch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ from engine.errors import ConfigError, ExecutionError
 class Sampling:
     """How a token is drawn from logits.
 
-    Attributes:
-        temperature: above 0; the logits are divided by it.
-        top_k: number of most likely tokens that are kept; None: all of them.
-        top_p: in (0, 1]; the most likely tokens are kept until their probabilities sum to it. None: all of them.
-        seed: of the random numbers; None: the operating system chooses one.
+    `temperature` is above 0. `top_k` and `top_p`, in (0, 1], limit the tokens as `probabilities` says; None keeps all
+    of them. Without a `seed` the operating system chooses one.
     """
 
     temperature: float
@@ -36,8 +33,7 @@ class Sampling:
 def check_sampling(temperature: Any, top_k: Any, top_p: Any, seed: Any) -> Sampling | None:
     """Check the sampling arguments of a generation; None if the most likely token is to be chosen.
 
-    Raises:
-        ConfigError: a value that is not allowed, or a filter or a seed without a temperature, which has no effect.
+    Raises ConfigError for a value that is not allowed, and for a filter or a seed without a temperature (no effect).
     """
     for name, value, is_valid, expected in (
         (
@@ -77,21 +73,13 @@ def _is_number(value: object) -> bool:
 
 
 def probabilities(logits: np.ndarray, sampling: Sampling) -> np.ndarray:
-    """The probability of each token after all filters.
+    """The probability of each token after all filters, float64 [vocab]: their sum is 1; tokens that are dropped have 0.
 
-    The logits are divided by `temperature`. Then the `top_k` most likely tokens are kept. Of these, the fewest most
-    likely tokens are kept whose probabilities, which sum to 1 over the tokens kept so far, reach `top_p`. Of equally
-    likely tokens the smaller id counts as the more likely one.
+    The logits, of any floating type, are divided by `temperature`; one of -inf gives probability 0. Then the `top_k`
+    most likely tokens are kept. Of these, the fewest most likely tokens are kept whose probabilities, which sum to 1
+    over the tokens kept so far, reach `top_p`. Of equally likely tokens the smaller id counts as the more likely one.
 
-    Args:
-        logits: any floating type, [vocab]. A token of -inf has probability 0.
-        sampling: temperature and filters.
-
-    Returns:
-        float64 [vocab]; its sum is 1, and the tokens that are not kept have 0.
-
-    Raises:
-        ExecutionError: the logits hold NaN or +inf, or nothing but -inf.
+    Raises ExecutionError if the logits hold NaN or +inf, or nothing but -inf.
     """
     scores = logits.astype(np.float64)
     highest = scores.max()
@@ -132,10 +120,6 @@ class Sampler:
 
     Text number `row` takes its numbers from ``numpy.random.PCG64(SeedSequence(seed, spawn_key=(row,)))``, one for each
     token. So the draws of a text do not depend on the number of other texts or on their lengths.
-
-    Args:
-        sampling: temperature, filters and seed.
-        batch: number of texts.
     """
 
     def __init__(self, sampling: Sampling, batch: int) -> None:
@@ -143,13 +127,10 @@ class Sampler:
         self._generators = [np.random.PCG64(s) for s in np.random.SeedSequence(sampling.seed).spawn(batch)]
 
     def draw(self, row: int, logits: np.ndarray) -> int:
-        """The next token of text `row`, from its logits [vocab].
+        """The next token of text `row`, from its logits [vocab]. Raises as `probabilities`.
 
         It is the first token, in the order of ids, at which the sum of probabilities exceeds a number that is uniform
         in [0, 1).
-
-        Raises:
-            ExecutionError: as `probabilities`.
         """
         sums = np.cumsum(probabilities(logits, self._sampling))
         uniform = (int(self._generators[row].random_raw()) >> 11) * 2.0**-53

@@ -38,16 +38,10 @@ States = Sequence[Any]
 class Specialised:
     """Immutable; may be called from any number of threads at once.
 
-    Args:
-        artifact: all of its sizes are known.
-        config: the switches.
-        target: what runs it.
-        prepared: the constants as the target wants them; shared by everything made of one artifact.
-        rebuild: makes the user's own output structure from leaves; None uses plain containers.
+    All sizes of `artifact` are known. `prepared` has the constants as the target wants them; everything made of one
+    artifact shares it. `rebuild` makes the user's own output structure from leaves; None uses plain containers.
 
-    Raises:
-        ProgramError: no kernel can run an instruction.
-        ConfigError: a variant was asked for that nothing here can use.
+    Raises ProgramError if no kernel can run an instruction, and ConfigError for a variant that nothing here can use.
     """
 
     def __init__(
@@ -62,8 +56,9 @@ class Specialised:
         self.short_way = self.executable.short_way(self.boundary) or (lambda _args: UNUSUAL)
 
     def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
-        """Run once, which changes `states`: the arrays of `state`, or copies of them. Raises ShapeError and
-        ExecutionError.
+        """Run once, which changes `states`: the arrays of `state`, or copies of them.
+
+        Raises ShapeError and ExecutionError.
         """
         if not kwargs:
             result = self.short_way(args)
@@ -99,8 +94,6 @@ class Specialised:
 
     def _is_emulated(self, instruction: Instruction) -> bool:
         return self._target.lacks(instruction.attributes.get("compute", "element"), self.config)
-
-    # --- counting --------------------------------------------------------------------------------------------------
 
     def count(self) -> Counts:
         """What a report counts."""
@@ -139,8 +132,6 @@ class Specialised:
         compute = instruction.attributes.get("compute", "element")
         text = f"{instruction.op} of {' and '.join(names)}" if names else instruction.op
         return text if compute == "element" else f"{text} in {compute}"
-
-    # --- profiling -------------------------------------------------------------------------------------------------
 
     def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
         inputs = self.boundary.unpack(args, kwargs)
@@ -207,14 +198,10 @@ class Specialised:
             step.kernel.is_reference,
         )
 
-    # --- tuning ------------------------------------------------------------------------------------------------------
-
     def tune(self, args: Args, kwargs: Kwargs, states: States, options: TuningOptions) -> Tuning:
         """As `Program.tune`; `states` stay as they are if they are copies."""
         call = Call(self.boundary.unpack(args, kwargs), states)
         return self._target.tune(self.artifact, self.config, self._prepared, call, options)
-
-    # --- tracing -----------------------------------------------------------------------------------------------------
 
     def trace(self, args: Args, kwargs: Kwargs, states: States, keep: frozenset[int]) -> Trace:
         """As `CompiledModel.trace`; `states` stay as they are."""
@@ -243,9 +230,6 @@ def count_work(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
     if op.view is not None:
         return 0, 0
     return op.flops(inputs, outputs, instruction.attributes), op.nbytes(inputs, outputs, instruction.attributes)
-
-
-# --- tracing ---------------------------------------------------------------------------------------------------
 
 
 class _Recorder:

@@ -63,9 +63,7 @@ class State(Mapping[str, np.ndarray]):
         return [values[name] for name in chosen]
 
     def has_memory_of(self, value: Any) -> bool:
-        """True if a dense array or tensor shares memory with this state. Every call asks it for each of its inputs;
-        all buffers lie in one piece of memory, so their number does not matter.
-        """
+        """True if a dense array or tensor shares memory with this state. Every call asks it for each of its inputs."""
         return self._memory.shares_memory_with(value)
 
     def reset(self) -> None:

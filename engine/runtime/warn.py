@@ -30,13 +30,7 @@ def name_some(names: Sequence[str]) -> str:
 
 
 def warn(message: str, category: type[Warning], *, once: bool = False) -> None:
-    """Issue a warning that points to the line that called the engine.
-
-    Args:
-        message: what is wrong and what to do.
-        category: a class of `engine.errors`.
-        once: issue only the first warning of this category in the process.
-    """
+    """Issue a warning that points to the line that called the engine; with `once`, the first of its category only."""
     if once and category in _ISSUED:
         return
     _ISSUED.add(category)

@@ -28,12 +28,7 @@ from engine.targets.tuned import Tuning, TuningOptions
 
 
 class Buffer(ABC):
-    """Bytes in one memory space of a device.
-
-    Attributes:
-        nbytes: how many.
-        space: which memory of the device they are in; ``"host"``: this process can address them.
-    """
+    """Bytes in one memory of a device, which `space` names; this process can address those in ``"host"``."""
 
     nbytes: int
     space: str
@@ -48,21 +43,13 @@ class Buffer(ABC):
 
 
 class Device(ABC):
-    """Where a target's programs run, and the memory that they read and write.
-
-    Attributes:
-        name: for messages, such as ``"cpu"``.
-    """
+    """Where a target's programs run, and the memory that they read and write; messages use its `name`."""
 
     name: str
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Buffer:
-        """Uninitialised bytes at an address aligned to `engine.memory.ALIGNMENT`, as values in a buffer are.
-
-        Raises:
-            ProgramError: the device has no such memory.
-        """
+        """Uninitialised bytes, aligned to `engine.memory.ALIGNMENT`; ProgramError if the device has no such memory."""
 
     @abstractmethod
     def read(self, value: Any) -> np.ndarray:
@@ -98,10 +85,7 @@ class Device(ABC):
         return array
 
     def choose_most_likely(self, logits: Any) -> np.ndarray | None:
-        """Where the largest element of each row of a result on this device is, int64 [rows]; the first of equals.
-
-        None for a result in host memory, from which the caller chooses.
-        """
+        """Where the first of the largest elements of each row is, int64 [rows]; None for a result in host memory."""
         del logits
         return None
 
@@ -111,18 +95,14 @@ class Device(ABC):
         return None
 
     def new_result(self, type_: TensorType, place: Any) -> Any:
-        """An uninitialised torch tensor for a result. Raises as `allocate`.
-
-        Only devices whose `place_of_results` answers a place have it.
-        """
+        """An uninitialised torch tensor at the `place` that `place_of_results` answered. Raises as `allocate`."""
         raise InternalError(f"device {self.name}: it makes no result of {type_} at {place}")
 
     def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
-        """What makes memory for a result of `type_` that the user gets; None: NumPy and torch make it themselves.
+        """What makes memory for a result of `type_`, in which no size is a formula; None: NumPy and torch make it
+        themselves.
 
-        Args:
-            type_: of the result; no size in it is a formula.
-            recycle: earlier results that nobody refers to any longer may lend theirs.
+        With `recycle`, it may be memory of earlier results that nobody refers to any longer.
         """
         del type_, recycle
         return None
@@ -138,9 +118,7 @@ class StepPlanner(ABC):
     def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
         """How `step` will run; None where no kernel can run it.
 
-        Args:
-            step: an op on operands that lie somewhere in some layout.
-            copied: inputs that were not dense have been copied already. Then `NEEDS_DENSE` is no answer.
+        With `copied`, inputs that were not dense have been copied already, so that `NEEDS_DENSE` is no answer.
         """
 
     def check_used(self) -> None:
@@ -152,13 +130,10 @@ class StepPlanner(ABC):
 
 
 class RunTimes(NamedTuple):
-    """Times of one run by the target's own clock.
+    """Times of one run by the target's own clock, in ticks of `tick_seconds`.
 
-    Attributes:
-        busy: [lanes, steps] int64 ticks: what each lane spent in each step.
-        wall: ticks from the first to the last thing that the run does.
-        tick_seconds: of one tick.
-        clock: the clock's name.
+    `busy`, int64 [lanes, steps], is what each lane spent in each step, and `wall` the time from the first to the last
+    thing that the run does.
     """
 
     busy: np.ndarray
@@ -203,22 +178,15 @@ _MOST_IDLE = 8
 
 
 class Context(ABC):
-    """What one call at a time uses: working memory, a stream, a captured graph of kernels.
-
-    Its states are those that it was made for. It may remember their addresses.
-    """
+    """What one call at a time uses, such as working memory. Its states are fixed, so it may keep their addresses."""
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Enqueue one run.
+        """Enqueue one run; `outputs` are written by the time that `synchronize` returns.
 
-        Args:
-            inputs: dense values of the artifact's call inputs; the user's own where the device admits them.
-            outputs: dense memory for the call outputs, written by the time that `synchronize` returns.
-                Those that `BoundExecutable.fixed` names are the values that `warm_up` was given.
-
-        Raises:
-            ExecutionError: a kernel failed; names op and source. `synchronize` may raise it instead.
+        All values are dense; inputs are the user's own where the device admits them. Those that `BoundExecutable.fixed`
+        names are the values that `warm_up` was given. ExecutionError if a kernel failed, with op and source;
+        `synchronize` may raise it instead.
         """
 
     def synchronize(self) -> None:
@@ -228,9 +196,8 @@ class Context(ABC):
     def warm_up(self, fixed: Mapping[str, Sequence[Any]]) -> None:
         """Do what only the first run would do, such as compiling kernels or capturing them; computes nothing.
 
-        Args:
-            fixed: for each kind of storage in `BoundExecutable.fixed`, the values of the device that every run will be
-                given. Empty for other executables.
+        `fixed` has the values of the device that every run will be given, for each kind of storage in
+        `BoundExecutable.fixed`; it is empty for other executables.
         """
         del fixed
 
@@ -240,10 +207,9 @@ class Context(ABC):
 
 
 class Executable(ABC):
-    """A program made ready for one target and one set of shapes. Any number of threads may call `run` at once.
+    """A program ready for one target and one set of shapes. Any number of threads may call `run` at once.
 
-    Attributes:
-        plan: steps and memory; None for a target that does not bind (the interpreter).
+    `plan` is None for a target that does not bind (the interpreter).
     """
 
     plan: BoundPlan | None = None
@@ -259,10 +225,7 @@ class Executable(ABC):
         return context
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
-        """One run from its first to its last step. Raises as `Context.run`.
-
-        A context that no call uses is used again for the same states.
-        """
+        """One run to its end, in an idle context of the same states if there is one. Raises as `Context.run`."""
         context = self._idle_context(states)
         if context is None:
             context = self.ready_context(states)
@@ -273,7 +236,6 @@ class Executable(ABC):
             self._keep_idle(states, context)
 
     def _keep_idle(self, states: Sequence[Any], context: Context) -> None:
-        """Keep a context that no call uses any longer for a later call."""
         with _LOCK:
             self._idle.append((states, context))
             del self._idle[:-_MOST_IDLE]
@@ -293,12 +255,9 @@ class Executable(ABC):
 
     @abstractmethod
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
-        """Show `observe` every instruction of one run. Raises as `Context.run`.
+        """Show `observe` every instruction of one run, in order. Raises as `Context.run`.
 
-        Args:
-            inputs: as for `run`.
-            states: as for `run`; copies, which the run changes.
-            observe: called in the order of instructions.
+        `states` are copies, which the run changes.
         """
 
     @abstractmethod
@@ -317,11 +276,8 @@ class Executable(ABC):
     def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
         """A faster way from positional arguments to the model's result, or None.
 
-        Args:
-            boundary: the `engine.runtime.boundary.Boundary` of the artifact.
-
-        Returns:
-            A function that answers `UNUSUAL`, before anything has run, to arguments that are not for it.
+        It answers `UNUSUAL`, before anything has run, to arguments that are not for it. `boundary` is the
+        `engine.runtime.boundary.Boundary` of the artifact.
         """
         del boundary
         return None  # one answer of two
@@ -332,12 +288,7 @@ UNUSUAL: Any = object()
 
 
 class Call(NamedTuple):
-    """What a run is given.
-
-    Attributes:
-        inputs: as for `Executable.run`.
-        states: values of the device, in the order of `Artifact.states`.
-    """
+    """The arguments of a run. States are values of the device, in the order of `Artifact.states`."""
 
     inputs: Sequence[Any]
     states: Sequence[Any] = ()
@@ -346,8 +297,7 @@ class Call(NamedTuple):
 class Prepared:
     """The constants of an artifact in the forms that a target's programs read; shared by all of its plans.
 
-    Attributes:
-        packing_seconds: spent so far on putting constants into other layouts.
+    `packing_seconds` is the time spent so far on putting constants into other layouts.
     """
 
     packing_seconds: float = 0.0
@@ -366,10 +316,8 @@ class Prepared:
 class Roofs(NamedTuple):
     """What a processor that runs one lane can do at most, measured; 0 where it is not known.
 
-    Attributes:
-        flops: float32 operations a second.
-        bandwidth: bytes read a second.
-        cache_bytes: operands of fewer bytes may come from a cache, so no share of the bandwidth is said of them.
+    `flops` counts float32 operations a second, `bandwidth` bytes read. Operands of fewer than `cache_bytes` may come
+    from a cache, so no share of the bandwidth is said of them.
     """
 
     flops: float = 0.0
@@ -378,13 +326,10 @@ class Roofs(NamedTuple):
 
 
 class Roof(NamedTuple):
-    """Measured peak of several threads.
+    """Measured peak of several threads together.
 
-    Attributes:
-        rate: operations or bytes a second, all threads together.
-        clock: frequency of a processor during the measurement, Hz.
-        per_instruction: operations or bytes of one vector instruction.
-        isa: its instruction set.
+    `rate` counts operations or bytes a second, `per_instruction` those of one vector instruction; `clock` is the
+    frequency of a processor during the measurement, in Hz.
     """
 
     rate: float
@@ -394,13 +339,9 @@ class Roof(NamedTuple):
 
 
 class Target(ABC):
-    """One way to run programs.
+    """One way to run programs, which `Config.target` calls `name`; `summary` is one line for people.
 
-    Attributes:
-        name: what `Config.target` calls it.
-        summary: one line for people.
-        device: where its programs run.
-        activations: what `Config.activations` means if it is None.
+    `activations` is what `Config.activations` means if it is None.
     """
 
     name: str
@@ -415,14 +356,9 @@ class Target(ABC):
     def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
         """Why the target cannot run an op, in a few words; None if it can.
 
-        Programs ask about each instruction, after all passes.
-
-        Unless a target overrides this, it reads no encoded constants and computes products in ``element`` alone.
-
-        Args:
-            op: name of the op.
-            inputs: their types, which say how constants are encoded; None for an absent input. Sizes may be formulas.
-            attributes: of the op, with defaults.
+        Programs ask about each instruction, after all passes. The types of `inputs` say how constants are encoded;
+        sizes may be formulas, and attributes have their defaults. Unless a target overrides this, it reads no encoded
+        constants and computes products in ``element`` alone.
         """
         del op
         if found := next((one.encoding for one in inputs if one is not None and one.encoding is not None), None):
@@ -442,27 +378,19 @@ class Target(ABC):
 
     @abstractmethod
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
-        """The constants of `artifact`, before any executable of it is made.
+        """The constants of `artifact`, before any executable of it is made; this target then owns their place in
+        memory.
 
-        Args:
-            artifact: whose constants these are. From then on this target owns how they lie in memory.
-            borrowed: they may be memory of the model, or in a file that will be closed: once the first executable is
-                made (or the block of `Prepared.gathering` ends), nothing refers to them.
+        Those that are `borrowed` may be memory of the model, or in a file that will be closed: once the first
+        executable is made (or the block of `Prepared.gathering` ends), nothing refers to them.
         """
 
     @abstractmethod
     def executable(self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False) -> Executable:
         """`artifact`, all of whose sizes are known, ready to run.
 
-        Args:
-            artifact: the program.
-            config: the switches.
-            prepared: what `prepare` made of the constants.
-            keep: give every value memory of its own, so that all can be read after the run.
-
-        Raises:
-            ProgramError: it cannot run here, or takes more memory than there is.
-            ConfigError: `config` asks for what nothing here can use.
+        With `keep`, every value has memory of its own, so that all can be read after the run. ProgramError if it cannot
+        run here, or takes more memory than there is; ConfigError if `config` asks for what nothing here can use.
         """
 
     def lanes(self, config: Config) -> int:
@@ -479,16 +407,8 @@ class Target(ABC):
     ) -> Tuning:
         """Measure which configurations of kernels are the fastest here, and store them for later programs.
 
-        Args:
-            artifact: the program; no size in it is a formula.
-            config: the switches.
-            prepared: what `prepare` made of the constants.
-            call: of a run, which changes the states.
-            options: how to tune.
-
-        Raises:
-            ConfigError: kernels of this target have no configurations to choose from, or the results cannot be stored.
-            ExecutionError: as `Context.run`.
+        No size in `artifact` is a formula, and the run of `call` changes the states. ConfigError if kernels of this
+        target have no configurations to choose from, or the results cannot be stored; ExecutionError as `Context.run`.
         """
         del artifact, config, prepared, call, options
         raise ConfigError(
@@ -508,9 +428,7 @@ class Target(ABC):
     def lacks(self, arithmetic: str, config: Config) -> bool:
         """True if this machine has no instructions for products in `arithmetic`, and computes them in a wider type.
 
-        Args:
-            arithmetic: a value of the attribute `compute` of an op.
-            config: may name an instruction set.
+        `arithmetic` is a value of the attribute `compute` of an op; `config` may name an instruction set.
         """
         del arithmetic, config
         return False
@@ -524,12 +442,9 @@ class Target(ABC):
         return None
 
     def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
-        """Seconds until what processor `first` writes is seen on processor `second`; None where that is unknown.
+        """Seconds until what processor `first` of the host writes is seen on `second`; None where that is unknown.
 
-        Args:
-            first: number of a processor of the host that this process may use.
-            second: number of another one.
-            seconds: spent on it; the best window counts.
+        This process may use both. The measurement takes `seconds`, of which the best window counts.
         """
         del first, second, seconds
         return None
@@ -537,12 +452,10 @@ class Target(ABC):
     def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
         """The roof `what` of `lanes` workers at once; None where this machine has none.
 
-        Args:
-            what: ``fp32``, ``bf16``, ``int8``: operations of that type, two a multiply-add; ``read``: bytes read;
-                ``copy``: bytes read and written.
-            lanes: each works on a processor of its own where there are enough.
-            nbytes: for ``read`` and ``copy``: what each reads, or copies half of to the other half, again and again.
-            seconds: spent on it, beside making the workers and their memory.
+        ``fp32``, ``bf16`` and ``int8`` count operations of that type, two a multiply-add; ``read`` counts bytes read,
+        ``copy`` bytes read and written: each worker reads `nbytes`, or copies half of them to the other half, again and
+        again. Each works on a processor of its own where there are enough, for `seconds`, beside making the workers and
+        their memory.
         """
         del what, lanes, nbytes, seconds
         return None

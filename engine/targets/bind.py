@@ -1,9 +1,7 @@
 """Artifact + target -> BoundPlan: chooses kernels, inserts copies, plans memory. Torch-free; never reads inputs.
 
-Values become places in buffers. A view costs nothing: it is another layout of the same buffer. If a kernel cannot
-take a layout, a dense copy is inserted before it. The memory planner then places every buffer that a kernel writes.
-The `StepPlanner` of a target chooses kernels; views, in-place writes, live ranges and the order of steps are the same
-for all targets.
+A view costs nothing: it is another layout of the same buffer. If a kernel cannot take a layout, a dense copy is
+inserted before it. The `StepPlanner` of a target chooses kernels; all else is the same for all targets.
 """
 
 from __future__ import annotations
@@ -33,20 +31,11 @@ def bind(
     keep: bool = False,
     check: bool = False,
 ) -> BoundPlan:
-    """Choose kernels and plan memory.
+    """Choose kernels and plan memory, for `lanes` workers of one call that have working memory of their own.
 
-    Args:
-        artifact: what to bind; no size in it is a formula.
-        steps: plans each step for the target.
-        strategy: name of the memory planning strategy.
-        lanes: workers of one call, each with its own working memory.
-        keep: give every value its own memory, so that no value is overwritten (trace, per-node dispatch).
-        check: verify the memory plan.
-
-    Raises:
-        UnsupportedByTarget: no kernel can run an instruction.
-        ProgramError: a call takes more memory than there is.
-        ConfigError: the configuration names a kernel that no step can use.
+    No size in `artifact` is a formula. With `keep`, every value has its own memory, so that none is overwritten (trace,
+    per-node dispatch). UnsupportedByTarget if no kernel can run an instruction; ProgramError if a call takes more
+    memory than there is; ConfigError if the configuration names a kernel that no step can use.
     """
     binder = _Binder(artifact, steps, keep=keep)
     for position, instruction in enumerate(artifact.instructions):

@@ -16,19 +16,12 @@ from engine.targets.staging import StagedContext
 
 
 class BoundExecutable(Executable):
-    """Runs the steps of a plan.
-
-    Args:
-        artifact: what the plan was made of.
-        plan: bound for the target.
-        lanes: workers of one call; the plan has working memory for so many.
-        device: where it runs.
+    """Runs the steps of a plan, which has working memory for `lanes` workers of one call.
 
     Attributes:
         fixed: ``"input"``, ``"output"`` or both, if contexts remember the addresses of inputs or outputs, or cannot
-            reach the user's memory. Each context then gets the same values in every run, and what a call brings is
-            copied to them, its results from them.
-        staging: what makes these copies.
+            reach the user's memory. Each context then gets the same values in every run.
+        staging: copies what a call brings to these values, and its results from them.
     """
 
     fixed: frozenset[str] = frozenset()

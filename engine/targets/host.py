@@ -1,9 +1,8 @@
 """The memory of this process as a device: for the cpu, the interpreter, and results of any target.
 
-Buffers of large results are recycled once the caller has released them. Without this, the first write to each page of a
-new buffer makes the system allocate the page and fill it with zeros: nearly two microseconds for 4 KiB on the virtual
-machine where it was measured. Whether the C library keeps a freed buffer for the next call depends on the other
-allocations of the process, so the time of a program would differ from process to process.
+Buffers of large results are recycled: the first write to each page of a new buffer makes the system fill it with zeros,
+nearly two microseconds for 4 KiB on the virtual machine where it was measured. Whether the C library keeps a freed
+buffer depends on the other allocations of the process, so times would differ from process to process.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ MOST = 256 << 20
 
 
 class HostBuffer(Buffer):
-    """Aligned bytes of this process.
-
-    Attributes:
-        memory: uint8 [nbytes], uninitialised at first.
-    """
+    """Aligned bytes of this process; `memory` is uint8 [nbytes], uninitialised at first."""
 
     space = "host"
 
@@ -43,7 +38,6 @@ class HostBuffer(Buffer):
         self._addresses = range(self.memory.ctypes.data, self.memory.ctypes.data + nbytes)
 
     def value(self, start: int, type_: TensorType) -> np.ndarray:
-        """An array over the bytes from `start` on."""
         part = self.memory[start : start + type_.nbytes]
         return part.view(dtypes.dtype(type_.dtype).numpy).reshape(type_.shape)
 
@@ -63,14 +57,12 @@ class HostDevice(Device):
         return HostBuffer(nbytes)
 
     def read(self, value: np.ndarray) -> np.ndarray:
-        """The array itself."""
         return value
 
     def write(self, value: np.ndarray, elements: np.ndarray | int) -> None:
         value[...] = elements
 
     def new_array(self, type_: TensorType, *, recycle: bool) -> Callable[[], np.ndarray] | None:
-        """Recycled memory for large results."""
         if not recycle or type_.nbytes < LARGE:
             return None
         return partial(RESULTS.array, type_.shape, dtypes.dtype(type_.dtype).numpy)
@@ -80,13 +72,7 @@ HOST = HostDevice()
 
 
 def operand(memory: np.ndarray, start: int, place: Place) -> np.ndarray:
-    """A view of the elements of an operand.
-
-    Args:
-        memory: a dense array that contains the storage of the operand.
-        start: byte of `memory` at which the storage begins.
-        place: the place of the operand in its storage.
-    """
+    """A view of the elements of an operand whose storage begins at byte `start` of `memory`, a dense array."""
     kind, layout = dtypes.dtype(place.dtype).numpy, place.layout
     strides = [stride * kind.itemsize for stride in layout.strides]
     raw = memory.reshape(-1).view(np.uint8)
@@ -96,8 +82,7 @@ def operand(memory: np.ndarray, start: int, place: Place) -> np.ndarray:
 class Recycler:
     """Makes arrays in memory of earlier arrays that have been released. Threads may share a recycler.
 
-    Args:
-        most: maximum bytes of free buffers; those that have been free longest are dropped first.
+    Of more than `most` bytes of free buffers, those that have been free longest are dropped.
     """
 
     def __init__(self, most: int = MOST) -> None:

@@ -23,16 +23,9 @@ from engine.targets.host import HOST
 def run(artifact: Artifact, inputs: Sequence[np.ndarray], observe: Observer | None = None) -> list[np.ndarray]:
     """Run the artifact. The outputs are dense and share no memory with the inputs or with each other.
 
-    A value is released after the last instruction that reads it.
-
-    Args:
-        artifact: what to run.
-        inputs: an array for each artifact input, of its exact type; never written to.
-        observe: called after each instruction with (position, instruction, inputs, outputs, seconds).
-
-    Raises:
-        ExecutionError: an index is out of range, or an integer is divided by zero. Names op, source and module.
-        ProgramError: the values that exist at the same time take more memory than there is.
+    Inputs have the exact types of the artifact and are never written to. A value is released after the last instruction
+    that reads it. ExecutionError if an index is out of range, or an integer is divided by zero; ProgramError if the
+    values that exist at the same time take more memory than there is.
     """
     unread = _last_uses(artifact)
     check_total(_peak_bytes(artifact, unread), "a call in the interpreter")

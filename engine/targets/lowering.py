@@ -20,17 +20,11 @@ from engine.program.artifact import Linked
 
 
 def lower(artifacts: Mapping[str, Artifact], config: Config, *, borrowed: bool) -> dict[str, Artifact]:
-    """The artifacts after the passes of the target of `config`.
+    """The artifacts, by name, after the passes of the target of `config`; they share constants, and so do the results.
 
-    Args:
-        artifacts: by name; several artifacts share their constants, and so do the results.
-        config: `target`, and the passes that are left out or added.
-        borrowed: constants may be memory of the model or in a file that will be closed. Constants that are not in the
-            result are copied.
-
-    Raises:
-        ConfigError: `config` names a pass of another target, or changes passes that have already run.
-        ProgramError: an artifact is lowered for another target, and this one has passes of its own.
+    If they are `borrowed`, constants may be memory of the model or in a file that will be closed; those that are not in
+    the result are copied. ConfigError if `config` names a pass of another target, or changes passes that have already
+    run; ProgramError if an artifact is lowered for another target, and this one has passes of its own.
     """
     stage = passes.stages(config)[1]
     lowered = {name: _lower(artifact, config, stage) for name, artifact in artifacts.items()}

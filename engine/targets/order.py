@@ -19,9 +19,7 @@ class Access(NamedTuple):
 
 
 def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Access]:
-    """Memory that `step` accesses: its operands from first to last byte, and its working memory. Inputs and constants
-    are left out, because no step writes them.
-    """
+    """Memory that `step` accesses, but for inputs and constants, which no step writes."""
     found = []
     for position, place in enumerate(step.operands):
         if place is None or place.storage.kind in ("input", "constant") or not (span := place.layout.span):
@@ -39,17 +37,14 @@ def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Acces
 
 
 MOST_OVERLAP = 64
-"""Maximum of `Step.overlap`. Threads are seldom further apart, and binding a file of very many independent steps must
-not take quadratic time.
-"""
+"""Threads are seldom further apart, and binding very many independent steps must not take quadratic time."""
 
 
 def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], lanes: int) -> None:
-    """Set each step's `overlap`: the number of steps between it and the last earlier step that conflicts with it, at
-    most `MOST_OVERLAP`.
+    """Set the `overlap` of each step: how many steps directly before it do not conflict with it, at most
+    `MOST_OVERLAP`.
 
-    Two steps conflict if one writes bytes that the other reads or writes: an operand, memory that is reused for another
-    value, or scratch.
+    Two steps conflict if one writes bytes that the other reads or writes.
     """
     touched: list[list[Access]] = []
     for number, step in enumerate(steps):

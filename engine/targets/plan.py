@@ -12,16 +12,14 @@ from engine.ops import Layout, TensorType
 
 
 class Kernel(NamedTuple):
-    """A kernel of a target.
+    """A kernel of a target, whose `name` is unique there. Only the target uses `row`.
 
     Attributes:
-        name: unique within the target.
         variant: its name in `Config.variant`; unique among the kernels of an op for one instruction set and types.
-        types: the types of operands that it accepts, in the target's words; "" if its planner decides.
+        types: of operands that it accepts, in the target's words; "" if its planner decides.
         isa: the instruction set that it is written for; "" if the target has only one.
-        transforms: True if it computes with transformed weights (Winograd), so that a NaN spreads to its neighbours.
-        row: a number that only the target uses.
-        is_reference: True if it defines the result that other kernels are compared with; it is slow.
+        transforms: it computes with transformed weights (Winograd), so that a NaN spreads to its neighbours.
+        is_reference: it defines the result that other kernels are compared with; it is slow.
     """
 
     name: str
@@ -35,14 +33,9 @@ class Kernel(NamedTuple):
 
 
 class PackedLayout(NamedTuple):
-    """How a kernel wants the elements of a constant to lie.
+    """How a kernel wants the elements of a constant to lie: equal `packing` and `numbers` are equal layouts.
 
-    Attributes:
-        packing: name of the packing. Equal names and numbers are equal layouts, whichever kernel asks for them.
-        numbers: what else decides the layout.
-        nbytes: bytes of the packed constant.
-        pieces: number of parts that can be packed one by one.
-        moves: True if packing moves elements and adds zeros; False if it computes new numbers (Winograd).
+    The constant can be packed in `pieces`. `moves` is False if packing computes new numbers (Winograd).
     """
 
     packing: str
@@ -57,13 +50,10 @@ class Planned:
     """How a kernel will run a step. It depends on the types and layouts of the operands, never on their places.
 
     Attributes:
-        kernel: the chosen kernel.
-        tiles: number of independent tiles.
-        scratch_bytes: working memory of each lane.
-        shared_bytes: working memory of all lanes together.
-        operations: arithmetic operations of the kernel, if they are not those of the op; 0 otherwise.
+        scratch_bytes: working memory of each lane; `shared_bytes` is that of all lanes together.
+        operations: arithmetic operations of the kernel; 0 if they are those of the op.
         packed: input position -> layout of the packed copy, for each constant that the kernel takes packed.
-        handle: data that the target needs to run the step; only the target reads it.
+        handle: data that only the target reads.
     """
 
     kernel: Kernel
@@ -105,10 +95,7 @@ class Place:
 class EncodedOperand(NamedTuple):
     """How to read an input whose place holds the data of an encoded constant.
 
-    Attributes:
-        encoding: of the constant.
-        parts: position of the input that holds its scales; its zero points, if it has any, are the next input. 0 if the
-            encoding has no scales.
+    Input `parts` has its scales, the next one its zero points, if it has any; 0 if the encoding has no scales.
     """
 
     encoding: Encoding
@@ -121,12 +108,9 @@ class Step:
 
     Attributes:
         instruction: position in the artifact, or None for a copy that the binder inserted.
-        op: name of the op.
         operands: the inputs of the op, scales and zero points of encoded ones, then outputs; None for an absent input.
         n_inputs: number of inputs, scales and zero points included.
-        ints: the op's attributes that kernels read as whole numbers.
-        reals: the op's attributes that kernels read as real numbers.
-        planned: how a kernel will run it.
+        ints: the op's attributes that kernels read as whole numbers; `reals` are those that they read as real ones.
         scratch_offset: bytes from the arena's start; lane t uses the t-th share.
         overlap: number of steps directly before it that may run at the same time.
         encoded: position of an encoded input -> how to read it.
@@ -145,7 +129,6 @@ class Step:
 
     @property
     def kernel(self) -> Kernel:
-        """The chosen kernel."""
         return self.planned.kernel
 
     @property
@@ -183,11 +166,8 @@ class BoundPlan:
     """An artifact bound for one machine and one set of shapes.
 
     Attributes:
-        steps: kernel calls in order.
         places: value -> place, final (arena offsets are in `arena_offsets`).
-        arena_offsets: arena storage index -> bytes from the arena's start.
-        arena_sizes: arena storage index -> bytes.
-        arena_bytes: size of the arena.
+        arena_offsets: arena storage index -> bytes from the arena's start; `arena_sizes` has their sizes.
         lower_bound: a lower bound of the arena's size for these buffers.
         in_place: number of steps that write to the buffer of an input.
     """

@@ -15,11 +15,8 @@ from engine.targets.plan import Place
 class StagedContext(Context):
     """Gives another context the same values of the device in every run: copies inputs to them, and results from them.
 
-    Args:
-        context: what runs.
-        device: where the values are.
-        types: ``"input"``, ``"output"`` or both -> types of the call inputs or outputs. Inputs or outputs that are not
-            named here are the user's own.
+    `types` has the types of call inputs as ``"input"``, of call outputs as ``"output"``; what it lacks is the user's
+    own.
     """
 
     def __init__(self, context: Context, device: Device, types: Mapping[str, Sequence[TensorType]]) -> None:
@@ -34,7 +31,6 @@ class StagedContext(Context):
         self._context.warm_up({**fixed, **self._values})
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """As `Context.run`, for dense arrays and tensors."""
         for value, given in zip(self._values.get("input", ()), inputs, strict="input" in self._values):
             self._device.copy_in(value, given)
         self._context.run(self._values.get("input", inputs), self._values.get("output", outputs))
@@ -46,9 +42,7 @@ class StagedContext(Context):
                 self._outputs.append((value, wanted))
 
     def synchronize(self) -> None:
-        """As `Context.synchronize`; then results are in the user's memory. A call that leaves all of its results on the
-        device does not wait.
-        """
+        """As `Context.synchronize`. A call that leaves all of its results on the device does not wait."""
         outputs, self._outputs = self._outputs, []
         if outputs or not self._values.get("output"):
             self._context.synchronize()

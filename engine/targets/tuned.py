@@ -11,15 +11,11 @@ class Tuned(NamedTuple):
     """The configuration of a kernel that was chosen for a class of sizes.
 
     Attributes:
-        kernel: name of the kernel's function.
-        source: hash of its text, for which alone the measurement holds.
-        sizes: class of sizes and types.
+        source: hash of the kernel's text, for which alone the measurement holds.
         rule: the configuration that is taken where nothing was measured, by name of the field.
-        configuration: the one that was chosen.
-        ratio: its time over that of the rule's, median of `rounds` pairs; 1 if the rule's was chosen.
+        ratio: its time over that of the rule's, median of pairs; 1 if the rule's was chosen.
         low, high: the smallest and the largest of these ratios.
-        rounds: number of times that each configuration was measured, and number of pairs unless the rule's was the
-            fastest.
+        rounds: measurements of each configuration, and number of pairs unless the rule's was the fastest.
         candidates: number of configurations that ran.
     """
 
@@ -35,16 +31,11 @@ class Tuned(NamedTuple):
     candidates: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
         return {**self._asdict(), "rule": dict(self.rule), "configuration": dict(self.configuration)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Tuned:
-        """The inverse of `to_dict`.
-
-        Raises:
-            AttributeError, TypeError, ValueError: `found` was not made by it.
-        """
+        """The inverse of `to_dict`; AttributeError, TypeError or ValueError if `found` was not made by it."""
         if set(found) != set(cls._fields):
             raise ValueError(f"a row must have the fields {', '.join(cls._fields)}, this one has {', '.join(found)}")
         rule, configuration = ({str(k): int(v) for k, v in found[n].items()} for n in ("rule", "configuration"))
@@ -55,20 +46,13 @@ class Tuned(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """What `Program.tune` answers.
-
-    Attributes:
-        device: name of the device.
-        path: the table that later programs read.
-        rows: in the order in which the program first needs them.
-    """
+    """What `Program.tune` answers: the table at `path`, and its rows in the order in which they are needed first."""
 
     device: str
     path: Path
     rows: tuple[Tuned, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
         return {"device": self.device, "path": str(self.path), "rows": [row.to_dict() for row in self.rows]}
 
 
@@ -76,8 +60,7 @@ class TuningOptions(NamedTuple):
     """How to tune.
 
     Attributes:
-        rounds: number of measurements of each configuration.
-        folder: folder of the table; None: the user's cache.
+        folder: of the table; None: the user's cache.
         clock: has ``measure(run)``, the seconds that the device takes for what `run` enqueues; None: the target's own.
         observe: called before each kernel with its name, its sizes, its number from 0 and the number of all.
     """

@@ -13,13 +13,9 @@ from engine.targets.plan import BoundPlan, Place
 
 
 def order(made: BoundPlan, lanes: int) -> None:
-    """Check that no two conflicting steps may run at the same time.
+    """Check that no two conflicting steps may run at the same time; VerificationError names two that may.
 
-    Tracks the last steps that wrote and read each byte. Takes memory and time in proportion to the bytes that steps
-    write. Memory that no step writes is not checked.
-
-    Raises:
-        VerificationError: names the two steps.
+    Takes memory and time in proportion to the bytes that steps write. Memory that no step writes is not checked.
     """
     memories: dict[tuple[str, int], np.ndarray] = {}
 

@@ -1,6 +1,4 @@
-"""The engine inside of torch.compile: what Dynamo captured, as programs. Stands above the flow; `engine.dynamo` is its
-front.
-"""
+"""The engine inside of torch.compile: Dynamo's graphs as programs. Stands above the flow, behind `engine.dynamo`."""
 
 from __future__ import annotations
 
@@ -19,19 +17,10 @@ from engine.torch_backend.graph import CompiledGraph
 def compile_graph(
     module: GraphModule, inputs: Sequence[Any], config: Config
 ) -> tuple[CompiledGraph, Callable[..., Any]]:
-    """Compiles a graph that Dynamo captured.
+    """Compiles a graph of Dynamo's for its first `inputs`. Returns also the function that Dynamo calls in its place.
 
-    Args:
-        module: the graph.
-        inputs: what it is called with first.
-        config: the switches.
-
-    Returns:
-        The compiled graph, and the function that Dynamo calls in place of `module`.
-
-    Raises:
-        ConfigError: this machine cannot run programs of the target; or as `make_functional`.
-        ShapeError: as `make_functional`.
+    Raises ConfigError if this machine cannot run programs of the target, and ConfigError and ShapeError as
+    `make_functional`.
     """
     graphs: list[CompiledGraph] = []
     device = targets.require(config.target).device

@@ -47,15 +47,11 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     """A compiled model, part of which torch runs. Immutable; may be called from any number of threads at once.
 
     Where sizes differ from call to call, segments are compiled for each combination of them at its first call, and the
-    latest `Config.plans` are kept. It cannot be saved, because a file holds no code for torch.
+    latest `Config.plans` are kept. `restrictions` are texts of the sizes that the program does not take, although
+    dynamic_shapes allow them; `unchecked` is as of `engine.exporter.Exported`.
 
-    Attributes:
-        restrictions: texts of the sizes that the program does not take, although dynamic_shapes allow them.
-        unchecked: as of `engine.exporter.Exported`.
-
-    Raises (when made):
-        UnsupportedOp: an input has an element type that the engine does not know, or the model writes to what it holds.
-        ConfigError, UnsupportedByTarget: as `Segmented`.
+    Making one raises UnsupportedOp if an input has an element type that the engine does not know, or the model writes
+    to what it holds; ConfigError and UnsupportedByTarget as `Segmented`.
     """
 
     _HOW_TO_KEEP = "compile the model again"
@@ -141,9 +137,8 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return chosen.segments.report(listed, guards, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:
-        """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end.
-
-        The line names the calls, their modules and their source lines, and counts as as many launches as it has calls.
+        """As `CompiledModel.profile`; a segment that torch runs is one line, timed from its start to its end. It names
+        the calls, their modules and their source lines, and counts as as many launches.
         """
         self._warn_of_changed_weights()
         check_profile(runs, roofs)
@@ -166,9 +161,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
 
 def _describe(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
-    """Inputs and results of the model as those of an artifact without instructions; the symbols of its sizes; the
-    conditions on the inputs that are no guards of it.
-    """
+    """Inputs and results as an artifact without instructions; the symbols; the conditions that are no guards."""
     program = model.program
     specs = program.graph_signature.output_specs
     if written := [spec for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:

@@ -36,16 +36,9 @@ _GRADIENTS = (
 def make_functional(module: GraphModule, inputs: Sequence[Any], finish: Finish, device: Device) -> Callable[..., Any]:
     """The function that Dynamo calls in place of `module`; AOT autograd makes a functional graph for its inner part.
 
-    Args:
-        module: Dynamo's graph.
-        inputs: what it is called with first.
-        finish: compiles the functional graph. It gets that graph, whose placeholders have ``meta["val"]``, and fake
-            inputs.
-        device: the device of the target.
-
-    Raises:
-        ConfigError: the graph would be differentiated, or the model is in training mode.
-        ShapeError: an input is not a dense tensor on the cpu or on `device`.
+    `inputs` are those of the first call. `finish` compiles the functional graph, whose placeholders have
+    ``meta["val"]``, for fake inputs. Raises ConfigError if the graph would be differentiated or the model is in
+    training mode, and ShapeError if an input is no dense tensor on the cpu or on `device`, the target's.
     """
     _check(module, inputs, device)
     differentiates = _differentiates(module)
@@ -71,10 +64,7 @@ _TRANSFORMS = ("_grad_increment_nesting", "_jvp_increment_nesting")
 
 
 def _differentiates(module: GraphModule) -> bool:
-    """True if the graph computes derivatives by itself.
-
-    They come from the steps of each call: of a call that is kept whole torch has none, and takes zero for them.
-    """
+    """True if the graph computes derivatives by itself: of a call that is kept whole torch takes zero for them."""
     parts = (part for part in module.modules() if isinstance(part, GraphModule))
     return any(getattr(node.target, "__name__", "") in _TRANSFORMS for part in parts for node in part.graph.nodes)
 
@@ -105,10 +95,7 @@ def _check(module: GraphModule, inputs: Sequence[Any], device: Device) -> None:
 
 
 def _refuse_gradients(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
-    """AOT autograd calls this for a graph a part of which enables gradients itself.
-
-    Calls that have a handler stay whole in it (`keep_whole`), and torch cannot differentiate these: it must not run.
-    """
+    """Called for a graph that enables gradients itself: torch cannot differentiate the calls that are kept whole."""
     raise ConfigError(_GRADIENTS)
 
 

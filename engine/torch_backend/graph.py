@@ -60,14 +60,11 @@ class Place(NamedTuple):
 
 
 class SizedProgram(NamedTuple):
-    """A program for some sizes.
+    """A program for some sizes, or for these only if it is `fixed`.
 
-    Attributes:
-        program: from the tensors that a call brings to a list of tensors.
-        results: what the graph answers: ``[position]`` in that list, a number, a formula of sizes, None.
-        plain: the results are that list.
-        fixed: it is for these sizes only.
-        strides: position of a result that it answers row by row -> the strides that torch would give it.
+    `program` gives a list for the tensors of a call. `results` has what the graph answers: ``[position]`` in that list,
+    a number, a formula of sizes, None; if `plain`, it is that list. `strides` maps the position of a result that the
+    program answers row by row to the strides that torch would give it.
     """
 
     program: Program | Segmented
@@ -78,18 +75,14 @@ class SizedProgram(NamedTuple):
 
     @property
     def report(self) -> Report:
-        """Of the program."""
         return self.program.report()
 
 
 class CompiledGraph:
     """What AOT autograd calls. Programs are made at the first call, when the weights are there.
 
-    Args:
-        module: a functional graph of ATen calls; its placeholders have ``meta["val"]``.
-        static: positions of placeholders that are parameters and buffers of the model, and are not written to.
-        config: the switches; `plans` also bounds how many programs are kept.
-        name: for reports.
+    `module` is functional, with ``meta["val"]`` of placeholders; `static` are the positions of those that are weights
+    and are not written to. `Config.plans` also bounds how many programs are kept.
     """
 
     _boxed_call = True  # AOT autograd asks for it: one list of arguments, which the callee empties
@@ -265,10 +258,7 @@ def _strides(module: GraphModule, others: Collection[int]) -> dict[int, Sequence
 
 
 def _devices(module: GraphModule, others: Collection[int]) -> dict[int, torch.device]:
-    """Position of a result -> where torch would make it, without those at the positions of `others`.
-
-    Empty if the graph has only tensors on the cpu.
-    """
+    """Position of a result -> where torch would make it, without `others`; empty if all tensors are on the cpu."""
     devices = {n: fake.device for n, fake in _fakes_of_results(module, others).items()}
     inputs = (node.meta.get("val") for node in module.graph.find_nodes(op="placeholder"))
     everywhere = {*devices.values(), *(fake.device for fake in inputs if isinstance(fake, torch.Tensor))}

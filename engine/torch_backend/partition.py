@@ -1,7 +1,4 @@
-"""Cuts calls of two kinds (run by the engine, run by torch) into the smallest number of segments.
-
-Only scheduling; knows neither graphs nor torch.
-"""
+"""Cuts calls of two kinds, the engine's and torch's, into the fewest segments. Knows neither graphs nor torch."""
 
 from __future__ import annotations
 
@@ -17,13 +14,8 @@ def segments(
     """`units` in segments, each of one kind, to be run one after the other. No schedule has fewer segments.
 
     A segment takes every unit of its kind that can run by then. By induction, after n segments at least as many units
-    have run as after n segments of any other schedule that begins with the same kind, so no such schedule is shorter.
-    Both kinds are tried as the first.
-
-    Args:
-        units: in an order in which they could run; a segment keeps this order.
-        before: for each unit the units that must run before it.
-        kind: the kind of each unit.
+    have run as after n segments of any other schedule that begins with the same kind. Both kinds are tried as the
+    first. `units` are in an order in which they could run, which segments keep; `before` has what must run before each.
     """
     if not units:
         return []

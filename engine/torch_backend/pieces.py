@@ -20,14 +20,10 @@ _ADDRESSING = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scat
 
 
 class Piece(NamedTuple):
-    """Some calls of a graph.
+    """Some calls of a graph, which the engine runs if they are `native`.
 
-    Attributes:
-        native: the engine runs them.
-        module: they alone; a placeholder for each of `reads`, a result for each of `writes`.
-        reads: nodes of the whole graph.
-        writes: nodes of the whole graph.
-        calls: without the picking of one of several results.
+    `module` has them alone, with a placeholder for each of `reads` and a result for each of `writes`, nodes of the
+    whole graph. `calls` leaves out the picking of one of several results.
     """
 
     native: bool
@@ -64,12 +60,7 @@ def _evaluate(value: Any, known: Numbers) -> Any:
 
 
 def pieces(module: GraphModule, refused: Collection[Node]) -> Iterator[Piece]:
-    """The calls of `module` that its results need, in pieces to be run one after the other.
-
-    Args:
-        module: a functional graph without symbolic sizes that could be numbers.
-        refused: what the engine cannot run.
-    """
+    """The calls of a functional `module` that its results need, in pieces to run in order. Known sizes are numbers."""
     needed = needed_by_outputs(module.graph.nodes)
     nodes = [n for n in module.graph.nodes if n.op == "call_function" and n in needed]
     unit: dict[Node, Node] = {}  # one of several results goes with the call that makes them

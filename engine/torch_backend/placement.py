@@ -1,7 +1,6 @@
 """Lets torch run its part of a model where a target runs the rest. Knows no program.
 
-Tensors that torch reads there are moved by the device of the target (`Device.bring`). Calls that make tensors of their
-own, such as ``arange``, name the device of the model, which may be another one.
+`Device.bring` moves tensors that torch reads there. Calls that make tensors, as ``arange``, name the model's device.
 """
 
 from __future__ import annotations
@@ -38,11 +37,8 @@ def _keep_strides(tensor: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
 
 
 def move_calls(module: GraphModule, place: torch.device) -> None:
-    """Changes `module` so that its calls make their tensors on the device `place`, and its constants are there.
-
-    Args:
-        module: a graph of ATen calls. Bodies of higher-order operators are replaced by changed copies.
-        place: the device.
+    """Changes `module` so that its calls make their tensors on `place`, and its constants are there. Bodies of
+    higher-order operators are replaced by changed copies.
     """
     for name in dict.fromkeys(str(node.target) for node in module.graph.find_nodes(op="get_attr")):
         held = getattr(module, name)

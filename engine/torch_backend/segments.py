@@ -1,11 +1,8 @@
 """A graph of which the engine runs what it can and torch the rest: segments, one after the other, over shared memory.
 
-A tensor goes from one segment to the next as it is: programs read torch's memory and return dense torch tensors. Those
-that torch reads, and those that are results, are copied if torch would have given them other strides. All sizes are
-known here: other sizes need another `Segmented`.
-
-Everything is where the programs of the target run, torch's part too: what a call brings is moved there, and its results
-are moved to where a program would have put them.
+Programs read torch's memory and return dense torch tensors; those that torch reads, and results, are copied if torch
+would give them other strides. All sizes are known: others need another `Segmented`. Everything runs where programs of
+the target run: what a call brings is moved there, and its results to where a program would have put them.
 """
 
 from __future__ import annotations
@@ -61,10 +58,7 @@ from engine.tree import LEAF
 
 
 def compile_flat(traced_graph: Traced, config: Config, counts: list[Counts] | None = None) -> Program:
-    """A program that takes tensors and returns a list of tensors.
-
-    For a segment, its counts are appended to `counts`, and the program itself issues no warning of slow kernels.
-    """
+    """A program from tensors to a list of them. With `counts`, its own are appended, and no slow kernel is reported."""
     graph = traced_graph.graph
     names = tuple(value.name for value in graph.inputs)
     outputs = len(graph.outputs)
@@ -105,8 +99,7 @@ def _hand_out(program: Program, traced_graph: Traced) -> Callable[..., list[Any]
 def make_find_obstacle(target: Target, config: Config) -> FindObstacle:
     """What tells of each node of a graph, in order and before all passes, why programs of `target` cannot run it.
 
-    A node that a pass computes when compiling is no obstacle. Passes make other nodes, too: a program of `target` may
-    refuse these, although no node of the graph was refused.
+    A node that a pass computes when compiling is no obstacle. A program may still refuse nodes that passes make.
     """
     folds = any(one.name == fold_constants.PASS.name for one in passes.stages(config)[0])
     folded: set[Value] = set()
@@ -123,17 +116,10 @@ def make_find_obstacle(target: Target, config: Config) -> FindObstacle:
 
 
 class Part(NamedTuple):
-    """A segment.
+    """A segment. The engine runs it as `program`, or torch as `module`; the other is None.
 
-    Attributes:
-        program: what runs it; None where torch does.
-        call: from tensors to tensors.
-        calls: the names of its ATen calls.
-        reads: slots of what it reads.
-        writes: slots of what it makes.
-        drops: slots that nobody reads behind it.
-        module: what torch runs; None where the engine does.
-        strides: slot of what it makes -> the strides that torch wants there and a program does not give.
+    `reads`, `writes` and `drops` are slots, the last those that nobody reads behind it. `strides` maps a slot that it
+    makes to the strides that torch wants there and a program does not give.
     """
 
     program: Program | None
@@ -158,26 +144,15 @@ class Part(NamedTuple):
 
 
 class Segmented:
-    """Immutable; may be called from any number of threads at once.
+    """A graph in segments. Immutable; may be called from any number of threads at once.
 
-    Args:
-        module: a functional graph of ATen calls whose nodes have ``meta["val"]``.
-        weights: placeholder -> the tensor that it is for every call.
-        known: the number that each symbol in a size is.
-        config: the switches.
-        name: for reports.
-        own: torch, too, is to read weights as they are now, whatever becomes of the model's.
+    `module` is functional, with ``meta["val"]`` of its nodes, and `known` has every symbol of sizes. If `own`, torch,
+    too, is to read weights as they are now, whatever becomes of the model's. `reasons` has a line for each call that
+    the engine cannot compile, or the target cannot run. `results` has what it answers: ``[slot]``, or the number
+    itself. `held` are the weights that torch reads or the graph returns.
 
-    Attributes:
-        parts: the segments, in order.
-        reasons: a line for each call that the engine cannot compile, or the target cannot run.
-        results: what it answers: ``[slot]``, or the number itself.
-        compile_seconds: spent here.
-        held: the weights that torch reads or the graph returns.
-
-    Raises:
-        ConfigError: this machine cannot run programs of the target.
-        UnsupportedByTarget: the target cannot run what the passes have made of calls that it can run.
+    Raises ConfigError if this machine cannot run programs of the target, and UnsupportedByTarget if the target cannot
+    run what the passes have made of calls that it can run.
     """
 
     def __init__(
@@ -361,7 +336,6 @@ class Segmented:
         return Trace(tuple(nodes))
 
     def count_nodes(self) -> int:
-        """Number of nodes of a trace."""
         return sum(part.count_nodes() for part in self.parts)
 
     def step(self, part: Part, values: list[Any]) -> None:

@@ -1,8 +1,4 @@
-"""Translates a traced graph of ATen calls to a Graph.
-
-Unlike an exported program, it has no description of inputs and outputs. The caller gives the placeholders that are
-weights and the symbols that are numbers.
-"""
+"""Translates a traced graph of ATen calls, whose weights and known symbols the caller gives, to a Graph."""
 
 from __future__ import annotations
 
@@ -26,12 +22,9 @@ Numbers = Mapping[Any, int]
 
 
 class Traced(NamedTuple):
-    """A traced module as a graph.
+    """A traced module as a graph: an input for each placeholder that is a tensor and no weight, in order.
 
-    Attributes:
-        graph: an input for each placeholder that is a tensor and no weight, in order.
-        results: for each result of the module the position of a graph output as ``[position]``, or the result itself
-            if it is not a tensor: a number, a formula of sizes, None.
+    `results` has for each result ``[position]`` of a graph output, or what it is: a number, a formula of sizes, None.
     """
 
     graph: Graph
@@ -39,11 +32,7 @@ class Traced(NamedTuple):
 
 
 def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, known: Numbers) -> Traced:
-    """Translate `module`, whose symbols in sizes are in the shape of an input if they are not `known`.
-
-    Raises:
-        UnsupportedOp: some calls cannot be translated; lists all of them.
-    """
+    """Translate `module`, whose symbols are `known` or sizes of an input. UnsupportedOp lists all refused calls."""
     walk, results = _walk(module, weights, name, ranges, known, None)
     if walk.offenders:
         raise UnsupportedOp(list(dict.fromkeys(walk.offenders)))

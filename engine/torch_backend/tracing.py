@@ -19,13 +19,7 @@ from engine.torch_backend.failures import explain_failure
 
 
 def trace_calls(module: GraphModule, inputs: Iterable[Any], keep: Collection[int]) -> list[NodeTrace]:
-    """Run `module` once and record each of its calls.
-
-    Args:
-        module: a graph of ATen calls.
-        inputs: what it is called with.
-        keep: positions of calls whose arrays are kept.
-    """
+    """Run `module`, a graph of ATen calls, once and record each call; arrays are kept at the positions `keep`."""
     recorder = _Recorder(module, keep)
     recorder.run(*inputs)
     return recorder.nodes

@@ -1,8 +1,7 @@
 """Results of a graph that are views: a user who writes to one of them must see the change in what it is a view of.
 
-A program returns fresh tensors. Where several results share memory, it returns the tensor that they are views of, once,
-and the views are made of that tensor. Views of an input are made of the input, and no program computes them. Knows no
-program.
+Where results share memory, a program returns the tensor that they are views of, once, and they are made of it. Views of
+an input are made of the input, and no program computes them. Knows no program.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from engine.torch_backend.layouts import Value, ensure_strides, evaluate, evalua
 class View(NamedTuple):
     """How a result lies in a tensor, in elements; sizes may be symbolic.
 
-    Attributes:
-        offset: from the first element of the tensor.
-        whole: the strides of the tensor itself; None: row by row, as a program answers it.
-        argument: the position of the input that the tensor is; None where the graph answers it.
+    `whole` has the strides of the tensor (None: row by row), `argument` its position if it is an input, else None.
     """
 
     shape: tuple[Any, ...]
@@ -44,16 +40,7 @@ class View(NamedTuple):
 
 
 def make_views(results: list[Any], views: Mapping[int, View], args: Sequence[Any], value: Value) -> list[Any]:
-    """Replaces the results at the positions of `views` by these views, and returns `results`.
-
-    Views of one tensor share its memory.
-
-    Args:
-        results: of the graph after `extract_views`.
-        views: position of a result -> its view.
-        args: inputs of the graph.
-        value: from a symbol in sizes to its number.
-    """
+    """Replaces `results` of the graph after `extract_views` by their `views`, which share memory, and returns them."""
     known: dict[int, torch.Tensor] = {}
     whole = {position: results[position] for position in views}
     for position, view in views.items():
@@ -69,9 +56,7 @@ def make_views(results: list[Any], views: Mapping[int, View], args: Sequence[Any
 
 def extract_views(module: GraphModule) -> dict[int, View]:
     """Changes `module` to return whole tensors in place of views that share memory, and None for views of inputs.
-
-    Returns:
-        Position of a result -> its view.
+    Returns position of a result -> its view.
     """
     output = module.graph.output_node()
     results: Sequence[Any] = output.args[0]  # type: ignore[assignment]  # AOT autograd's graphs answer a tuple

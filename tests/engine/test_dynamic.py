@@ -510,41 +510,6 @@ def compile_linear(dim, size):
     return engine.compile(model, (torch.ones(size, 4),), dynamic_shapes=({0: dim},))
 
 
-@pytest.mark.parametrize("fallback", [None, "torch"])
-@pytest.mark.parametrize(
-    "differences",
-    [
-        (-1,),
-        pytest.param((0, -1), marks=pytest.mark.long),
-        (-1, 0),
-        (0, -2, -1),
-        pytest.param((1, 2), marks=pytest.mark.long),
-    ],
-    ids=str,
-)
-def test_sizes_that_differ_by_a_number_have_the_name_and_the_range_of_their_dim(differences, fallback):
-    """torch has no symbol for the Dim where the size of an input is a smaller one."""
-
-    class Joins(nn.Module):
-        def forward(self, *inputs):
-            joined = torch.cat(inputs).flip(0)
-            return joined * inputs[0].shape[0] if fallback else joined  # a factor that only torch computes
-
-    def of(size):
-        return tuple(torch.arange(4.0 * (size + more)).reshape(-1, 4) for more in differences)
-
-    dim = Dim("b", min=4, max=9)
-    shapes = {"inputs": tuple({0: dim + more} for more in differences)}
-    program = engine.compile(Joins().eval(), of(5), engine.Config(fallback=fallback), dynamic_shapes=shapes)
-    assert program.report().sizes == ("b=5 of 4..9",)
-    for size in (4, 5, 9):
-        assert torch.equal(program(*of(size)), Joins()(*of(size)))
-        assert program.report(b=size).sizes == (f"b={size} of 4..9",)
-    for size in (3, 10):
-        with messages.raises(ShapeError):
-            program(*of(size))
-
-
 @pytest.mark.parametrize(
     ("dim", "size"), [(Dim("b", max=2) + 1, 3), (Dim("b", max=5) + 1, 3), (Dim("b", min=1) * 2, 4)]
 )

@@ -152,17 +152,6 @@ def test_what_is_copied_to_a_buffer_has_its_type_and_shape(dtype, shape, part, t
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch's own copy of the graph
-def test_a_program_that_torch_has_decomposed_keeps_the_type_and_shape_of_its_buffers():
-    model = Copying(torch.zeros(2, 4, dtype=torch.int64), COPIED["mean"]).eval()
-    model.forward = lambda x: (model.held.copy_((x * 10).mean()), x + 1)[1]
-    x = torch.randn(3, 4) * 5
-    program = engine.compile(torch.export.export(model, (x,)).run_decompositions(), (x,))
-    state = program.new_state()
-    program(x, state=state)
-    np.testing.assert_array_equal(state["held"], np.full((2, 4), int((x * 10).mean())))
-
-
-@pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch's own copy of the graph
 def test_a_program_of_which_torch_has_lost_a_conversion_that_is_read_is_refused():
     program = torch.export.export(Copying(torch.zeros(2, 4), COPIED["first row"]).eval(), (torch.randn(3, 4),))
     with messages.raises(EngineError):

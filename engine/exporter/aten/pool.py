@@ -60,9 +60,7 @@ for _axes in (1, 2, 3):
 
 
 def _taps(size: int, count: int) -> np.ndarray:
-    """Which elements window i of `count` has, [count, taps], -1 behind the last: those from floor(i * size / count) to
-    ceil((i + 1) * size / count).
-    """
+    """Elements floor(i * size / count) to ceil((i + 1) * size / count) of each window i: [count, taps], else -1."""
     size, count = int(size), int(count)  # the windows are computed for these alone
     first = np.arange(count) * size // count
     last = -(-(np.arange(count) + 1) * size // count)
@@ -71,9 +69,7 @@ def _taps(size: int, count: int) -> np.ndarray:
 
 
 def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
-    """A mean where one window has it all, windows of one size where sizes divide, else one axis after the other: the
-    mean over a box is the mean of means of equal counts.
-    """
+    """Axis after axis where windows differ in size: the mean over a box is the mean of means of equal counts."""
     spatial, wanted = value.shape[len(value.shape) - axes :], spread(output_size, axes)
     if all(n == 1 for n in wanted):
         over = tuple(range(len(value.shape) - axes, len(value.shape)))

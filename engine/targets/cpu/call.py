@@ -1,8 +1,7 @@
 """The fast path of a call: checks arguments, takes addresses, runs and makes outputs in one Python function.
 
-A small model runs in under a microsecond, and each call of a Python function takes a tenth of that. So this function
-does the work of `Boundary.unpack`, `Boundary.allocate` and `CpuExecutable.run` for the arguments of nearly every call:
-positional dense tensors or arrays. For other arguments those three run; they also report errors.
+A small model runs in under a microsecond, and each call of a Python function takes a tenth of that. Arguments other
+than positional dense tensors or arrays go through `Boundary` and `CpuExecutable.run`, which also report errors.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class Lender(Protocol):
 def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ...]], Any]:
     """A function of positional arguments that returns the model's result, or `UNUSUAL` if it did not run.
 
-    Raises (when called):
-        ExecutionError: as `CpuExecutable.run`.
+    It raises as `CpuExecutable.run`.
     """
     count = len(boundary.input_types)
     arrays, new_arrays = boundary.arrays, boundary.new_arrays

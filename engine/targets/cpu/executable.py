@@ -44,12 +44,7 @@ class _CallContext(Context):
 class CpuExecutable(BoundExecutable):
     """A bound plan as C tables. Any number of threads may call `run` at once: each call borrows an arena.
 
-    Args:
-        artifact: the artifact that was bound.
-        plan: its plan for the cpu.
-        weights: the constants, which are prepared for the plan.
-        threads: threads of one call; the plan has working memory for this number.
-        per_node: make one C call for each step instead of one for each run.
+    The plan has working memory for `threads`. With `per_node`, each step is a C call, instead of each run.
     """
 
     def __init__(
@@ -106,12 +101,9 @@ class CpuExecutable(BoundExecutable):
                     self._sizes.append(nbytes)
 
     def _place(self) -> None:
-        """Compute the places of operands in the arena, and check that every step stays inside its memory.
+        """Compute the places of operands in the arena; InternalError if a step accesses memory outside of its buffers.
 
         Both happen in C, on the tables that will run: in Python the check would take 10% of the time of binding.
-
-        Raises:
-            InternalError: a step accesses memory outside of its buffers, so the plan is wrong.
         """
         sizes, offsets, parts = (
             ffi.new("int64_t[]", numbers) for numbers in (self._sizes, self.plan.arena_offsets, self.plan.arena_sizes)
@@ -168,7 +160,6 @@ class CpuExecutable(BoundExecutable):
             raise self.failure(status, lent[3][0])
 
     def _run_per_node(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One C call a step."""
         lent = self._borrow(inputs, outputs)
         try:
             for number in range(self.count):
@@ -182,10 +173,7 @@ class CpuExecutable(BoundExecutable):
         return busy, ffi.new("eb_profile *", [self.count, 0, ffi.from_buffer("int64_t[]", busy)])
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
-        """As `Executable.run_timed`, measured in C.
-
-        With one thread, one reading of the clock ends a step and begins the next, so the steps sum to the run.
-        """
+        """As `Executable.run_timed`. With one thread the steps sum to the run: they share clock readings."""
         lent = self._borrow((*inputs, *states), outputs)
         _call, pointers, _words, failed, _arena = lent
         busy, profile = self._counters()
@@ -208,7 +196,6 @@ class CpuExecutable(BoundExecutable):
         return lent[0], counted, (lent, busy)
 
     def _run_step(self, lent: Lent, number: int) -> None:
-        """Run one step in what a call borrowed."""
         _call, pointers, _words, failed, _arena = lent
         status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
         if status != native.OK:
@@ -224,8 +211,8 @@ class CpuExecutable(BoundExecutable):
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
         """As `Executable.trace`. The plan must give every value memory of its own.
 
-        An instruction is shown as soon as its steps have run. Pages of values that no later instruction reads go back
-        to the system, so a trace needs about the memory of the values that are alive at the same time.
+        Pages of values that no later instruction reads go back to the system, so a trace needs about the memory of live
+        values.
         """
         artifact, plan = self.artifact, self.plan
         types = (artifact.types[v] for v in artifact.call_outputs)
@@ -274,7 +261,6 @@ class CpuExecutable(BoundExecutable):
             self.free.append(lent)
 
     def identity(self) -> Any:
-        """As `BoundExecutable.identity`, with the dispatch."""
         return [super().identity(), self._per_node]
 
     def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:

@@ -115,11 +115,7 @@ def kernel_isas(types: str | None = None) -> tuple[str, ...]:
 
 @cache
 def kernels_for(isa: str | None) -> Mapping[str, tuple[Kernel, ...]]:
-    """Op -> rows that this machine can run; with `isa`, those that require nothing beyond it.
-
-    Raises:
-        ConfigError: this machine does not have `isa`.
-    """
+    """Op -> rows that this machine can run, within `isa` if it is given; ConfigError if the machine lacks it."""
     if isa is not None and isa not in isas():
         raise ConfigError(f"isa {isa!r}: this machine has {', '.join(isas())}")
     allowed = machine_mask() if isa is None else isa_table()[isa]
@@ -167,10 +163,7 @@ class Node(NamedTuple):
 def plan(step: Step, kernel: Kernel, *, wanted: bool = False) -> Planned | NeedsDense | None:
     """How `kernel` will run `step`; NEEDS_DENSE if it needs dense inputs; None if it cannot run it.
 
-    Args:
-        step: what to run.
-        kernel: a row of the registry for its op.
-        wanted: True if the configuration names this kernel; it then runs the step even if another kernel is faster.
+    A `wanted` kernel, which the configuration names, runs the step even if another kernel is faster.
     """
     made = _node(step, kernel, wanted=wanted)
     node, operands, _kept = made
@@ -217,14 +210,7 @@ def _describe(tensor: Any, place: Place | None) -> None:
 
 
 def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
-    """Pack constant operand `position` with the step's kernel.
-
-    Args:
-        step: a step that its kernel has planned.
-        position: an operand in `step.planned.packed`.
-        source: address of the operand's dense elements.
-        target: uint8, with the number of bytes in `step.planned.packed`; written.
-    """
+    """Pack constant operand `position` of a planned step, dense at address `source`, into the bytes of `target`."""
     node, _operands, _kept = _node(step, step.kernel)
     pieces = step.planned.packed[position].pieces
     lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target), 0, pieces)
@@ -249,9 +235,6 @@ def measure_undisturbed(measure: Callable[[], float]) -> float:
 
     Measures at least `_LEAST_REPEATS` times, and until the two largest rates agree within `_AGREES_WITHIN`, but at most
     `_MOST_REPEATS` times, and begins no measurement after `_ROOF_BUDGET_S`.
-
-    Args:
-        measure: one measurement, in operations or bytes a second.
     """
     began, rates = time.perf_counter(), list[float]()
     while len(rates) < _MOST_REPEATS and (not rates or time.perf_counter() - began < _ROOF_BUDGET_S):
@@ -262,14 +245,7 @@ def measure_undisturbed(measure: Callable[[], float]) -> float:
 
 
 def unpack(step: Step, position: int, packed: np.ndarray, target: np.ndarray) -> None:
-    """Undo `pack` of all of a constant, for a layout that moves elements.
-
-    Args:
-        step: as for `pack`.
-        position: as for `pack`.
-        packed: what `pack` wrote.
-        target: the elements, dense; written.
-    """
+    """Undo `pack` of all of a constant, into the dense `target`, for a layout that moves elements."""
     node, _operands, _kept = _node(step, step.kernel)
     destination = ffi.cast("void *", target.ctypes.data)
     lib.eb_unpack(node, position, ffi.from_buffer(packed), destination)
@@ -301,27 +277,12 @@ def reference_flops() -> float:
 
 
 def measure_handover(first: int, second: int, seconds: float = 0.002) -> float | None:
-    """Seconds until what processor `first` writes is seen on `second`; None where threads cannot be put on both.
-
-    Args:
-        first: number of a processor that this process may use.
-        second: number of another one.
-        seconds: duration of the measurement; its best window counts.
-    """
+    """As `Target.measure_handover`; None where threads cannot be put on both processors."""
     return float(lib.eb_measure_handover(first, second, seconds)) or None
 
 
 def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-    """The roof `what` of `threads` threads at once; None if this machine has none.
-
-    Args:
-        what: ``fp32``, ``bf16``, ``int8``: operations of that type, two a multiply-add; ``read``: bytes read;
-            ``copy``: bytes read and written.
-        threads: number of threads; each runs on its own processor if there are enough.
-        nbytes: for ``read`` and ``copy``: bytes of each thread, at least 4096. A thread reads all of them repeatedly,
-            or copies one half to the other half.
-        seconds: duration of the measurement, without creating the threads and their memory.
-    """
+    """As `Target.measure_roof`; `nbytes` is at least 4096."""
     found = lib.eb_measure_roof(what.encode(), nbytes, threads, seconds)
     if not found.rate:
         return None

@@ -78,7 +78,6 @@ class CpuTarget(Target):
         return f"no kernel {reads}" + (f" and computes in {compute}" if compute != "element" else "")
 
     def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
-        """As `Target.prepare`: kernels decide the layouts of constants."""
         return Weights(artifact, borrowed=borrowed)
 
     def bind(self, artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
@@ -102,11 +101,9 @@ class CpuTarget(Target):
         return min(count_processors(), MOST_THREADS) if config.threads == "auto" else int(config.threads)
 
     def kernels(self) -> Sequence[Kernel]:
-        """The registry of the C library."""
         return native.kernels()
 
     def available(self, switch: str) -> tuple[str, ...]:
-        """Instruction sets of this machine."""
         return native.isas() if switch == "isa" else ()
 
     def roofs(self, config: Config) -> Roofs:

@@ -66,10 +66,7 @@ class Packed(NamedTuple):
 
 
 def _allocate(wanted: Mapping[PackedKey, tuple[Step, int]]) -> dict[PackedKey, Packed]:
-    """Memory for each operand, to be packed into.
-
-    All operands share one buffer, because large pages make first-touch page faults several times cheaper.
-    """
+    """Memory for each operand, in one buffer: large pages make first-touch page faults several times cheaper."""
     layouts = {key: step.planned.packed[at] for key, (step, at) in wanted.items()}
     slab, start, found = aligned_empty(sum(map(_aligned, layouts.values()))), 0, {}
     for key, (step, position) in wanted.items():
@@ -125,15 +122,11 @@ def _stored(form: Form) -> StoredTensor | None:
 class Weights(Prepared):
     """Constants in the forms that kernels take: plain, or packed once and shared by all bound plans of a program.
 
-    If a packed constant was borrowed, it is unpacked at each access instead of being kept plain. It is also kept plain
-    if packing computes new numbers (Winograd) or packs only a part of it.
-    Pages of a mapped file are given back to the system after packing, and so is a packed constant that no bound plan
-    uses any more, unless its elements are nowhere else.
-
-    Args:
-        artifact: the artifact with the constants.
-        borrowed: constants may be memory of the model, which the model can change, or in a file that will be closed.
-            After `prepare`, nothing refers to this memory or file.
+    Constants that are `borrowed` may be memory of the model, which can change, or in a file that will be closed;
+    nothing refers to it after `prepare`. A packed one is unpacked at each access instead of being kept plain, unless
+    packing computes new numbers (Winograd) or packs only a part of it. Pages of a mapped file are given back to the
+    system after packing, and so is a packed constant that no bound plan uses any more, unless its elements are nowhere
+    else.
     """
 
     def __init__(self, artifact: Artifact, *, borrowed: bool = False) -> None:
@@ -151,17 +144,9 @@ class Weights(Prepared):
         self._lock = threading.Lock()
 
     def prepare(self, plan: BoundPlan, lanes: int = 1) -> Lease:
-        """Make all constants that `plan` reads. Called before an executable of the plan is made.
+        """Make all constants that `plan` reads, in `lanes` threads; its executable holds the lease as long as it runs.
 
-        Args:
-            plan: the bound plan.
-            lanes: threads that read, check and pack constants.
-
-        Returns:
-            What the executable holds as long as it runs.
-
-        Raises:
-            ProgramError, OSError: the constants are in a file that is damaged or cannot be read.
+        ProgramError or OSError if the constants are in a file that is damaged or cannot be read.
         """
         wanted: dict[PackedKey, tuple[Step, int]] = {}
         plain: set[int] = set()

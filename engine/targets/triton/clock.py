@@ -19,14 +19,7 @@ MOST_HELD_SECONDS = 0.2
 
 
 class StepTimes(NamedTuple):
-    """Times of one run, in nanoseconds.
-
-    Attributes:
-        steps: of each step.
-        wall: from the first to the last step.
-        clock: name of the clock.
-        host_seconds: what the host needed to enqueue the run.
-    """
+    """Times of one run in nanoseconds. `host_seconds` is what the host needed to enqueue it."""
 
     steps: tuple[int, ...]
     wall: int
@@ -35,15 +28,9 @@ class StepTimes(NamedTuple):
 
 
 def time_steps(steps: Sequence[Sequence[Start]], place: str, host_seconds: float | None = None) -> StepTimes:
-    """Run `steps` once, wait for the end, and return their times.
+    """Run `steps` once, wait for the end, and return their times; RuntimeError if CUDA reports an error.
 
-    Args:
-        steps: the starts of each step, in order.
-        place: the device, as torch calls it.
-        host_seconds: `StepTimes.host_seconds` of an earlier run; None before the first one.
-
-    Raises:
-        RuntimeError: CUDA reports an error.
+    `host_seconds` is `StepTimes.host_seconds` of an earlier run; None before the first one.
     """
     if place == "cpu":
         return _time_in_process(steps)
@@ -64,8 +51,7 @@ def _time_in_process(steps: Sequence[Sequence[Start]]) -> StepTimes:
 def _time_on_device(steps: Sequence[Sequence[Start]], place: str, held_seconds: float) -> StepTimes:
     """Times by events between the steps.
 
-    Starting a kernel from Python takes longer than a small kernel runs. If the device waited for starts, the times
-    would be those of the host. So the device is held back until all starts are in its queue.
+    The device is held back until all starts are in its queue, because a start takes longer than a small kernel runs.
     """
     import torch
 

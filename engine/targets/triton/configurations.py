@@ -1,8 +1,7 @@
 """Which configuration a kernel runs in: the fastest one measured on the device, otherwise what the kernel's rule says.
 
-`enginebench tune` measures and writes; planning only reads. There is a file for each kind of device, in two folders:
-the user's cache, which is asked first, and `devices` beside this module, which is part of the package. Neither torch
-nor triton is imported.
+`enginebench tune` measures and writes; planning only reads. There is a file for each kind of device, in the user's
+cache, which is asked first, and in `devices` beside this module. Neither torch nor triton is imported.
 """
 
 from __future__ import annotations
@@ -29,12 +28,9 @@ PACKAGED = Path(__file__).parent / "devices"
 
 
 class Question(NamedTuple):
-    """What a configuration is chosen for.
+    """What a configuration is chosen for: a kernel, and `sizes` as `describe_sizes` writes them.
 
-    Attributes:
-        kernel: name of the function.
-        source: hash of the text of the kernel and of what it calls: a measurement holds for one text only.
-        sizes: class of sizes and types, as `describe_sizes` writes it.
+    `source` is a hash of the text of the kernel and of what it calls: a measurement holds for one text only.
     """
 
     kernel: str
@@ -58,14 +54,9 @@ class RuleOnly(Finder):
 
 
 class Measured(Finder):
-    """Answers from the tables of one kind of device.
+    """Answers from the tables of a kind of device; ConfigError if one cannot be read.
 
-    Args:
-        device: its name, as the driver says it.
-        folders: where tables lie; the first one that has a row for a question answers.
-
-    Raises:
-        ConfigError: a table cannot be read.
+    The first of `folders` that has a row for a question answers it.
     """
 
     def __init__(self, device: str, folders: Sequence[Path]) -> None:
@@ -97,12 +88,7 @@ def file_of(device: str) -> str:
 
 
 def describe_sizes(types: Sequence[str], **sizes: int) -> str:
-    """The class that sizes belong to: each is rounded up to a power of two.
-
-    Args:
-        types: names of element types and of variants that matter.
-        sizes: by name, in the order in which they are written.
-    """
+    """The class that sizes belong to, each rounded up to a power of two; `types` are names of what else matters."""
     return " ".join((*(f"{name}<={next_power_of_two(size)}" for name, size in sizes.items()), *types))
 
 
@@ -119,11 +105,7 @@ def hash_source(function: Any) -> str:
 
 
 def read_table(path: Path) -> list[Tuned]:
-    """The rows of a table; none if there is no such file.
-
-    Raises:
-        ConfigError: it is damaged, or of another version.
-    """
+    """The rows of a table; none if there is no such file; ConfigError if it is damaged, or of another version."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -153,19 +135,10 @@ def check_folder(folder: Path, device: str) -> None:
 
 
 def write_rows(folder: Path, device: str, rows: Iterable[Tuned], versions: Mapping[str, str]) -> Path:
-    """Add rows to the table of a kind of device. They replace rows of the same kernel and sizes.
+    """Add rows to the table of a kind of device, in place of rows of the same kernel and sizes; returns the file.
 
-    Args:
-        folder: where it lies.
-        device: its name.
-        rows: what was measured.
-        versions: of the packages that the measurement depends on.
-
-    Returns:
-        The file.
-
-    Raises:
-        ConfigError: the file that is there is damaged, or the folder cannot be written to.
+    `versions` are of the packages that the measurement depends on. ConfigError if the file that is there is damaged, or
+    the folder cannot be written to.
     """
     check_folder(folder, device)
     path = folder / file_of(device)

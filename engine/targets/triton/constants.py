@@ -13,16 +13,9 @@ from engine.targets.triton.device import TritonDevice
 
 
 class Constants(Prepared):
-    """Constants on the device, in one piece of memory.
+    """Constants on the device, in one piece of memory; ProgramError if the device has too little.
 
     The artifact reads them from there afterwards, so that they are not in host memory as well.
-
-    Args:
-        artifact: whose constants these are.
-        device: where they go.
-
-    Raises:
-        ProgramError: the device has too little memory.
     """
 
     def __init__(self, artifact: Artifact, device: TritonDevice) -> None:

@@ -54,11 +54,7 @@ def as_elements(tensor: Any) -> np.ndarray:
 
 
 class TensorBuffer(Buffer):
-    """Bytes in a torch tensor.
-
-    Attributes:
-        memory: uint8 [nbytes].
-    """
+    """Bytes in a torch tensor, `memory`, which is uint8 [nbytes]."""
 
     def __init__(self, nbytes: int, place: str) -> None:
         import torch
@@ -71,7 +67,6 @@ class TensorBuffer(Buffer):
             raise _explain_failure(nbytes, place, error) from error
 
     def value(self, start: int, type_: TensorType) -> Any:
-        """A dense tensor over the bytes from `start` on."""
         part = self.memory[start : start + type_.nbytes]
         return part.view(torch_type(type_.dtype)).view(type_.shape)
 
@@ -190,7 +185,6 @@ class TritonDevice(Device):
     # --- what calls bring and take away ------------------------------------------------------------------------------
 
     def admits(self, tensor: Any) -> bool:
-        """Tensors of this device and of the host."""
         return bool(tensor.is_cpu) or str(tensor.device) == self.place
 
     def copy_in(self, value: Any, given: Any) -> None:
@@ -201,7 +195,6 @@ class TritonDevice(Device):
         value.copy_(given, non_blocking=True)
 
     def copy_out(self, value: Any, wanted: Any) -> None:
-        """As `Device.copy_out`, on the current stream."""
         if isinstance(wanted, np.ndarray):
             wanted[...] = self.read(value)
         else:
@@ -212,7 +205,6 @@ class TritonDevice(Device):
         return not isinstance(wanted, np.ndarray) and bool(wanted.is_cuda)
 
     def bring(self, array: Any) -> Any:
-        """As `Device.bring`: a tensor of this device."""
         if self.place == "cpu":
             return array
         return (as_tensor(array) if isinstance(array, np.ndarray) else array).to(self.place)

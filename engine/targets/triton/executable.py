@@ -61,7 +61,6 @@ class TritonContext(Context):
         return self._times
 
     def _time(self) -> None:
-        """Run once and measure the steps."""
         host_seconds = None if self._times is None else self._times.host_seconds
         times = time_steps(self._starts_of_steps(), self._executable.device.place, host_seconds)
         # A queue that is full makes the host wait for the device, so the shortest time counts.
@@ -72,13 +71,7 @@ class TritonContext(Context):
         return [self.starts(n, launches_of(step), self._arena.memory[step.scratch_offset :]) for n, step in steps]
 
     def starts(self, number: int, launches: Launches, scratch: Any) -> list[Start]:
-        """The launches of step `number` with their addresses.
-
-        Args:
-            number: of the step.
-            launches: those that were planned for it, or others of the same step.
-            scratch: uint8, their working memory.
-        """
+        """The launches of step `number`, planned for it or others, with their addresses; `scratch` is uint8."""
         step = self._executable.plan.steps[number]
         name = self._executable.name_of(number)
         found = []

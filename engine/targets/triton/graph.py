@@ -1,7 +1,6 @@
 """Starts the kernels of a program: one after the other, or as one CUDA graph.
 
-A graph is captured once for each context and each set of sizes. A call then is one launch of the graph, whatever the
-number of kernels: starting a kernel from Python takes longer than a small kernel runs.
+A graph is captured once for each context, because starting a kernel from Python takes longer than a small kernel runs.
 """
 
 from __future__ import annotations
@@ -14,15 +13,7 @@ from engine.targets.triton.device import is_interpreted
 
 
 class Start(NamedTuple):
-    """One start of a kernel, with addresses.
-
-    Attributes:
-        function: what `triton.jit` has made.
-        grid: numbers of programs.
-        arguments: by name of the parameter.
-        options: ``num_warps`` and ``num_stages``.
-        name: of the step, for messages.
-    """
+    """One start of a kernel, with addresses; `name` is that of the step, for messages."""
 
     function: Any
     grid: tuple[int, ...]
@@ -41,11 +32,7 @@ class Start(NamedTuple):
 
 
 def compile_all(starts: Sequence[Start]) -> None:
-    """Compile the kernels and load them; nothing to do where they are interpreted.
-
-    Raises:
-        ExecutionError: one cannot be compiled for the device, or takes more than the device has.
-    """
+    """Compile and load the kernels, unless they are interpreted; ExecutionError if the device cannot take one."""
     if is_interpreted():
         return
     for start in starts:
@@ -68,12 +55,7 @@ def run_in_order(starts: Sequence[Start]) -> Callable[[], None]:
 def capture(starts: Sequence[Start], place: str) -> Callable[[], None]:
     """What launches the kernels as one CUDA graph on the current stream; RuntimeError if CUDA reports an error then.
 
-    Args:
-        starts: in order.
-        place: the device, as torch calls it.
-
-    Raises:
-        ExecutionError: a kernel cannot be compiled for the device, or the graph cannot be captured.
+    ExecutionError if a kernel cannot be compiled for the device, or the graph cannot be captured.
     """
     import torch
 

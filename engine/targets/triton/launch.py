@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 
 
 class Operand(NamedTuple):
-    """A pointer to an element of an operand of the step.
+    """A pointer to an element of an operand of the step, `offset` elements from its first one.
 
-    Attributes:
-        position: of the operand in `Step.operands`.
-        offset: elements from the operand's own first element.
-        view: element type to read the memory as; "" is the operand's own.
+    `position` is that in `Step.operands`; `view` is the type to read the memory as, "" for the operand's own.
     """
 
     position: int
@@ -21,12 +18,7 @@ class Operand(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """A pointer into the step's working memory.
-
-    Attributes:
-        start: bytes from the beginning of the working memory.
-        dtype: element type.
-    """
+    """A pointer into the step's working memory, `start` bytes from its beginning."""
 
     start: int
     dtype: str
@@ -40,13 +32,11 @@ FAULT = Fault()
 
 
 class Launch(NamedTuple):
-    """One start of a Triton kernel.
+    """One start of a Triton kernel; `function` is what `triton.jit` has made.
 
     Attributes:
-        function: what `triton.jit` has made.
         grid: number of programs along one to three axes; all are at least 1.
-        arguments: name of a parameter -> `Operand`, `Scratch`, `FAULT`, a number, or the value of a constant parameter.
-        options: ``num_warps`` and ``num_stages``.
+        arguments: parameter -> `Operand`, `Scratch`, `FAULT`, a number, or the value of a constant parameter.
         unless_shared: positions of two operands. The launch is left out if they have the same place in memory, because
             it copies one to the other.
     """
@@ -59,12 +49,7 @@ class Launch(NamedTuple):
 
 
 class Launches(NamedTuple):
-    """How a kernel runs a step: its launches in order, and their working memory.
-
-    Attributes:
-        launches: in order; each sees what those before it have written.
-        scratch_bytes: working memory that they share.
-    """
+    """How a kernel runs a step: launches that see what those before them have written, and share working memory."""
 
     launches: tuple[Launch, ...]
     scratch_bytes: int = 0

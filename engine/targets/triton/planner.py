@@ -10,12 +10,7 @@ from engine.targets.triton import registry
 
 
 class TritonPlanner(StepPlanner):
-    """Plans each step with the first kernel of the table that accepts it.
-
-    Args:
-        artifact: whose steps these are.
-        device: what they will run on, and which variants are asked first.
-    """
+    """Plans each step with the first kernel of the table that accepts it; wanted variants are asked first."""
 
     def __init__(self, artifact: Artifact, device: registry.Device) -> None:
         self._artifact, self._device = artifact, device

@@ -26,14 +26,10 @@ Choice = TypeVar("Choice")
 
 
 class Tensor(NamedTuple):
-    """An operand of a step as a kernel sees it.
+    """An operand of a step as a kernel sees it, at `position` of `Step.operands`.
 
-    Attributes:
-        position: in `Step.operands`.
-        dtype: element type of what is in memory.
-        layout: shape, strides and offset, in elements.
-        encoding: how the elements are stored; None: as elements of their own type.
-        scale: the float32 scales of an encoded operand; None if it has none.
+    `dtype` is the type of what is in memory. `encoding` is None for elements of their own type, and `scale` has the
+    float32 scales of an encoded operand, if it has any.
     """
 
     position: int
@@ -44,17 +40,14 @@ class Tensor(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
         return self.layout.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Distance of neighbours along each axis, in elements."""
         return self.layout.strides
 
     @property
     def is_dense(self) -> bool:
-        """True if the elements lie row by row without gaps."""
         return self.layout.is_dense
 
     @property
@@ -72,7 +65,6 @@ class Device(NamedTuple):
 
     Attributes:
         name: as the driver says it; "" for the interpreter.
-        multiprocessors: how many programs run at a time, if one takes a whole multiprocessor.
         allow_tf32: float32 products may be rounded to TF32.
         configurations: chooses among the configurations of a kernel.
         variants: op -> the variant of its kernels that is asked first.
@@ -86,15 +78,9 @@ class Device(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A step that a kernel may accept.
+    """A step that a kernel may accept; absent inputs are None, and scales are part of the `Tensor` of their input.
 
-    Attributes:
-        op: its name.
-        inputs: None for an absent input. Scales of encoded inputs are part of their `Tensor`.
-        output: the first result.
-        attributes: of the op, with defaults.
-        device: what it will run on.
-        copied: inputs that were not dense have been copied already.
+    `attributes` have their defaults. If `copied`, inputs that were not dense have been copied already.
     """
 
     op: str
@@ -116,13 +102,9 @@ class Request(NamedTuple):
         return self.inputs[position] if position < len(self.inputs) else None
 
     def choose(self, function: Any, sizes: str, candidates: Sequence[Choice], rule: Choice) -> Choice:
-        """The configuration of a kernel: the fastest one measured on the device, if there is a measurement.
+        """The configuration of a kernel: the fastest one measured on the device, `rule` where nothing was measured.
 
-        Args:
-            function: what `triton.jit` has made.
-            sizes: as `configurations.describe_sizes` writes them.
-            candidates: named tuples of whole numbers.
-            rule: the one to take where nothing was measured.
+        `function` is what `triton.jit` has made, and `sizes` is written by `configurations.describe_sizes`.
         """
         question = Question(function.fn.__name__, hash_source(function), sizes)
         chosen: Choice = self.device.configurations.find(question, candidates, rule)
@@ -130,15 +112,9 @@ class Request(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A kernel of the table.
+    """A kernel of the table, for operands of the families `encodings` and values `compute` of the attribute.
 
-    Attributes:
-        name: unique.
-        op: the op that it runs.
-        variant: its name among the kernels of the op.
-        encodings: families of encoded operands that it reads.
-        compute: values of the attribute `compute` that it knows.
-        plan: from a request to launches; `NEEDS_DENSE` or None as in `StepPlanner.plan`.
+    Its `plan` makes launches of a request, or answers `NEEDS_DENSE` or None as `StepPlanner.plan`.
     """
 
     name: str
@@ -155,14 +131,7 @@ _TABLE: dict[str, list[Declared]] = {}
 def kernel(
     *ops: str, variant: str, encodings: Sequence[str] = (), compute: Sequence[str] = ("element",)
 ) -> Callable[[Callable[[Request], Answer]], Callable[[Request], Answer]]:
-    """Declare a kernel of each of `ops`: the decorated function makes the launches of a step.
-
-    Args:
-        ops: names of ops.
-        variant: name of the kernel among those of its op.
-        encodings: families of encoded operands that it reads.
-        compute: the arithmetic of products that it knows.
-    """
+    """Declare a kernel of each of `ops`, as in `Declared`; the decorated function makes the launches of a step."""
 
     def declare(plan: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
         for op in ops:

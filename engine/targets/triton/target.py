@@ -91,7 +91,6 @@ class TritonTarget(Target):
         return TritonExecutable(artifact, plan, prepared, self.device)
 
     def _describe(self, config: Config) -> registry.Device:
-        """What plans depend on."""
         name, multiprocessors = "", INTERPRETED_MULTIPROCESSORS
         if not is_interpreted():
             import torch

@@ -48,8 +48,7 @@ class Clock(Protocol):
 class EventClock(Clock):
     """Events of the current stream of a CUDA device. Nothing that is measured is in the L2 cache beforehand.
 
-    The device first writes to a buffer that is larger than the cache, and is then held back. Meanwhile the host
-    enqueues the rest, so that the device does not wait for the host between the events.
+    The device is held back while the host enqueues, so that it does not wait for the host between the events.
     """
 
     def __init__(self, place: str) -> None:
@@ -95,14 +94,7 @@ class _Forced(Finder):
 
 
 class Asked(NamedTuple):
-    """A question of a program.
-
-    Attributes:
-        question: what is asked.
-        step: number of the first step that asks it.
-        candidates: the configurations that may answer, the rule's among them.
-        rule: the one that is taken without a measurement.
-    """
+    """A question of a program, and the first step that asks it. The rule's configuration is among `candidates`."""
 
     question: Question
     step: int
@@ -118,19 +110,10 @@ def tune(
     call: Call,
     options: TuningOptions,
 ) -> list[Tuned]:
-    """Measure every question that the steps of a program ask.
+    """Measure every question that the steps of a program ask, on a run of `call`, which changes the states.
 
-    Args:
-        artifact: the program; no size in it is a formula.
-        prepared: its constants on the device.
-        device: where it runs.
-        facts: what plans depend on.
-        call: of a run, which changes the states.
-        options: how to tune.
-
-    Raises:
-        ConfigError: kernels are interpreted, so that times would say nothing of a GPU.
-        ExecutionError: the program fails.
+    No size in `artifact` is a formula. ConfigError if kernels are interpreted, so that times would say nothing of a
+    GPU; ExecutionError if the program fails.
     """
     clock = options.clock
     if clock is None and is_interpreted():

@@ -1,8 +1,7 @@
 """Use the channels-last layout for convolutions, pooling and the ops between them, with permutes only at the borders.
 
-Other ops see such a value through a permute, which costs nothing. Ops that compute element by element, reduce or join
-such values read the value under the permute. So a permute stays only where another op needs the order of the model;
-there the binder makes a copy, which the report counts.
+Ops that compute element by element, reduce or join read a value under its permute, which costs nothing. So a permute
+stays only where another op needs the order of the model; there the binder makes a copy, which the report counts.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ def _moved(axis: int, rank: int) -> int:
 def _beneath(value: Value) -> Value | None:
     """What `value` is a view of, if that has its channels last.
 
-    Of rank 3 many a transposed matrix looks so: there a convolution, a pool, a join or an op by elements must have made
-    it.
+    Of rank 3 many a transposed matrix looks so: there a convolution, a pool, a join or an op by elements made it.
     """
     node, rank = value.node, len(value.shape)
     if node is None or node.decodes or node.op.name != "permute" or rank not in _RANKS:

@@ -1,10 +1,8 @@
 """Decode the weights of convolutions that no fast kernel reads encoded: their kernels of floats then run them.
 
-Decoded elements equal the encoded values, rounded once to float32, so the arithmetic does not change. The weight takes
-the memory of floats; a file keeps it encoded. Convolutions read each element of a weight many times, so a smaller
-weight would save little time.
-
-A convolution in bfloat16 rounds its other factor, too. Where no kernel does that, a pair of casts rounds it.
+Decoded elements equal the encoded values, rounded once to float32. A file keeps the weight encoded. Convolutions read
+each element many times, so a smaller weight would save little time. A convolution in bfloat16 rounds its other factor,
+too; where no kernel does that, a pair of casts rounds it.
 """
 
 from __future__ import annotations

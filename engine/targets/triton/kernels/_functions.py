@@ -16,9 +16,7 @@ def sigmoid(x):
 
 @triton.jit
 def tanh(x):
-    """Hyperbolic tangent by the sigmoid, which has no difference of large numbers beyond |x| = 0.25, and a polynomial
-    below.
-    """
+    """Hyperbolic tangent by the sigmoid beyond |x| = 0.25, and by a polynomial below, where that would cancel."""
     square = x * x
     small = x * (
         1.0 + square * (-0.33333333333 + square * (0.13333333333 + square * (-0.05396825397 + square * 0.0218694885)))

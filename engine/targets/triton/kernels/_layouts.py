@@ -20,12 +20,7 @@ def broadcast_strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
 def join_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
     """Join neighbouring axes where all operands go on evenly from one to the next.
 
-    Args:
-        shape: sizes.
-        strides: of each operand, for each axis.
-
-    Returns:
-        Sizes of the axes that remain, at least one, and the strides of each operand for them.
+    Returns the sizes of the axes that remain, at least one, and the strides of each operand for them.
     """
     sizes, kept = [1], [[0] for _ in strides]
     for axis, size in enumerate(shape):
@@ -43,13 +38,7 @@ def join_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[l
 
 
 class Rows(NamedTuple):
-    """An operand as rows of elements that lie side by side.
-
-    Attributes:
-        number: of rows.
-        stride: elements from one row to the next.
-        width: elements of a row.
-    """
+    """An operand as `number` rows of `width` adjacent elements, with `stride` elements from one row to the next."""
 
     number: int
     stride: int
@@ -67,12 +56,9 @@ def as_rows(tensor: Tensor) -> Rows | None:
 
 
 class Walk(NamedTuple):
-    """Axes of several operands after joining.
+    """Axes of several operands after joining, which a kernel walks by itself.
 
-    Attributes:
-        sizes: of the axes that a kernel walks by itself.
-        strides: of each operand, for each of `sizes`.
-        starts: for each launch, how many elements each operand's first one lies further than that of the first launch.
+    `starts` says for each launch how many elements each operand's first one lies further than in the first launch.
     """
 
     sizes: tuple[int, ...]
@@ -83,10 +69,7 @@ class Walk(NamedTuple):
 def plan_walk(shape: Sequence[int], strides: Sequence[Sequence[int]], kept: int) -> Walk:
     """Join axes, and leave the last `kept` of those that remain to the kernel; others are walked by launches.
 
-    Args:
-        shape: sizes.
-        strides: of each operand, for each axis of `shape`; 0 where it is broadcast.
-        kept: number of axes for which the kernel has strides; fewer axes are filled up in front, by axes of size 1.
+    Strides are 0 where an operand is broadcast. Fewer axes than `kept` are filled up in front, by axes of size 1.
     """
     sizes, joined = join_axes(shape, strides)
     lacking = max(kept - len(sizes), 0)

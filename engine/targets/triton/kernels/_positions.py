@@ -1,11 +1,9 @@
 """Moves elements whose place is named by indices: the kernels that `lookup` and `write` share, generated for each step.
 
-A lane is an element that is moved. Its flat number is taken apart into coordinates; each index is read at the
-coordinates, and adds its distance to the place in the source (a read) or in the target (a write). Axes along which all
-operands are evenly spaced are joined first. An index that is out of range sets the fault word, and its lane reads and
-writes nothing with it: a read makes 0 there.
-
-Elements are moved as integers of their size, so that element types of one size share a kernel and no bit changes.
+A lane moves one element. Each index is read at the coordinates of its flat number, and adds its distance to the place
+in the source (a read) or in the target (a write). An index that is out of range sets the fault word, and its lane reads
+and writes nothing with it: a read makes 0 there. Elements are moved as integers of their size, so that element types of
+one size share a kernel and no bit changes.
 """
 
 from __future__ import annotations
@@ -42,13 +40,10 @@ def words_of(dtype: str) -> str:
 
 
 class Index(NamedTuple):
-    """An operand that names places along an axis.
+    """An operand, int64 or int32, that names places along an axis.
 
-    Attributes:
-        tensor: int64 or int32.
-        strides: of it, for each axis of what is moved.
-        size: of the axis that it indexes.
-        step: elements between neighbours along that axis.
+    It has `strides` for each axis of what is moved; `size` is that of the axis that it indexes, and `step` the distance
+    of neighbours along that axis, in elements.
     """
 
     tensor: Tensor
@@ -58,16 +53,9 @@ class Index(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What is moved.
+    """What is moved. `source` in a read, and `target` in a write, are without the places that the indices add.
 
-    Attributes:
-        shape: its sizes.
-        source: where elements are read, None for a claim; in a read without the places that the indices add.
-        source_strides: for each axis.
-        target: where elements are written; in a write without the places that the indices add.
-        target_strides: for each axis.
-        indices: one or more.
-        wraps: negative indices count from the end.
+    `source` is None for a claim. With `wraps`, negative indices count from the end.
     """
 
     shape: tuple[int, ...]
@@ -80,11 +68,9 @@ class Block(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """The indices of a write on their own, of which the last of equal ones wins.
+    """The indices of a write on their own, broadcast to `shape`; the last of equal ones wins.
 
     Attributes:
-        shape: to which they are broadcast.
-        strides: of each index, for each axis of `shape`.
         order: for each axis of what is moved, the distance of neighbours in the row-major order of positions.
         claims: the claim of each place that positions can name, in the working memory; None for a scan.
         sizes: of the axes that are indexed.
@@ -101,13 +87,7 @@ class Positions(NamedTuple):
 
 
 class _Writer(NamedTuple):
-    """Makes lines of a move.
-
-    Attributes:
-        names: of the parameters.
-        indices: number of them.
-        wraps: negative indices count from the end.
-    """
+    """Makes lines of a move; `names` are the kernel's parameters, and `indices` counts the indices."""
 
     names: tuple[str, ...]
     indices: int
@@ -142,18 +122,12 @@ class _Writer(NamedTuple):
 def make_kernel(
     names: tuple[str, ...], rank: int, count: int, role: Role, scan_rank: int, wraps: bool, wide: bool
 ) -> Any:
-    """The kernel of a move.
+    """The kernel of a move, with parameters `names` as `launch_move` gives them, without strides of 0.
 
-    Args:
-        names: of the parameters, as `launch_move` gives them; strides of 0 are left out.
-        rank: number of axes of what is moved, after joining.
-        count: number of indices.
-        role: ``read``; ``write``, where no position is named twice; ``scan``, a write for which each lane looks for a
-            later position like its own; ``claim``, which keeps the last number of each position; ``claimed``, a write
-            of those that their claim names.
-        scan_rank: number of axes of the positions of a scan, after joining.
-        wraps: negative indices count from the end.
-        wide: coordinates and strides need 64 bits.
+    `rank` and `scan_rank` count the axes of what is moved, and of the positions of a scan, after joining. `wide`:
+    coordinates and strides need 64 bits. Roles: ``read``; ``write``, where no position is named twice; ``scan``, a
+    write for which each lane looks for a later position like its own; ``claim``, which keeps the last number of each
+    position; ``claimed``, a write of those that their claim names.
     """
     writer, indices = _Writer(names, count, wraps), range(count)
     start = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
@@ -208,16 +182,10 @@ def launch_move(block: Block, role: Role, positions: Positions | None = None) ->
 
 
 def place_axes(x: Tensor, axes: Sequence[int], common: Sequence[int]) -> tuple[int, list[int]]:
-    """Where the axes of ``x[..., i, j, ...]`` come from.
+    """Where the axes of ``x[..., i, j, ...]`` come from, if indices of `axes` are broadcast to `common`.
 
-    Args:
-        x: what is indexed.
-        axes: those that are indexed.
-        common: shape to which the indices are broadcast.
-
-    Returns:
-        The first axis of the indices in the result, and for each axis of the result the axis of x that it keeps, or -1
-        for those of the indices.
+    Returns the first axis of the indices in the result, and for each axis of the result the axis of x that it keeps, or
+    -1 for those of the indices.
     """
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
     front = axes[0] if tuple(axes) == tuple(range(axes[0], axes[0] + len(axes))) else 0

@@ -23,19 +23,13 @@ MOST = (1 << 31) - (1 << 16)
 
 
 class Walk(NamedTuple):
-    """A group of axes of several operands.
-
-    Attributes:
-        sizes: of the axes after joining, at least one.
-        steps: for each operand its strides along them, in elements.
-    """
+    """Axes of several operands after joining: their `sizes`, at least one, and the strides of each operand."""
 
     sizes: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
 
     @property
     def total(self) -> int:
-        """Elements of the group."""
         return math.prod(self.sizes)
 
     @property
@@ -47,13 +41,7 @@ class Walk(NamedTuple):
 
 
 def walk_axes(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]) -> Walk:
-    """Join `axes`, in this order, where all operands go on evenly from one to the next.
-
-    Args:
-        shape: sizes that all operands have.
-        strides: of each operand, for each axis of `shape`.
-        axes: the group.
-    """
+    """Join `axes` of operands of one `shape`, in this order, where all go on evenly from one to the next."""
     sizes, steps = join_axes([shape[axis] for axis in axes], [[own[axis] for axis in axes] for own in strides])
     return Walk(tuple(sizes), tuple(tuple(own) for own in steps))
 
@@ -65,12 +53,7 @@ def walk_rows(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequ
 
 
 class Size(NamedTuple):
-    """A candidate for the work of a program.
-
-    Attributes:
-        elements: that it holds at a time.
-        warps: that share them.
-    """
+    """A candidate for the work of a program: elements that it holds at a time, and warps that share them."""
 
     elements: int
     warps: int
@@ -91,7 +74,6 @@ class Block(NamedTuple):
 
     @property
     def options(self) -> dict[str, int]:
-        """Options of the launch."""
         fitting = (one.warps for one in SIZES if one.elements >= self.rows * self.columns)
         return {"num_warps": next(fitting, SIZES[-1].warps)}
 
@@ -149,11 +131,7 @@ def describe_rows(rows: Walk, columns: Walk, block: Block) -> dict[str, Any]:
 def count_parts(programs: int, columns: int, block: int, multiprocessors: int) -> tuple[int, int]:
     """Into how many parts to split rows so that every multiprocessor has work, and the columns of a part.
 
-    Args:
-        programs: that there are without splitting.
-        columns: of a row.
-        block: columns that a program holds at a time; a part is a multiple of it.
-        multiprocessors: of the device.
+    Without a split there are `programs`. A part is a multiple of `block`, the columns that a program holds at a time.
     """
     wanted, blocks = min(2 * multiprocessors // max(programs, 1), 256), count_blocks(columns, block)
     if programs >= multiprocessors or wanted < 2 or blocks < _FEWEST_BLOCKS:
@@ -201,13 +179,8 @@ def largest(x):
 def merge_block(mean, squares, before, values, inside, new):
     """Mean and sum of squared distances from it, after some more columns (Chan, Golub and LeVeque 1979).
 
-    Args:
-        mean: [rows, 1], of the columns so far.
-        squares: [rows, 1], their sum of squared distances.
-        before: number of these columns.
-        values: [rows, columns], the new ones.
-        inside: which of `values` count.
-        new: how many columns of `values` count.
+    `mean` and `squares`, [rows, 1], are of the `before` columns so far. Of `values`, [rows, columns], those `inside`
+    count, `new` columns.
     """
     new = tl.zeros_like(mean) + new
     before = tl.zeros_like(mean) + before

@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 
 class Choice(NamedTuple):
-    """A configuration of `tiles` or `vector`.
-
-    Attributes:
-        block_m, block_n, block_k: rows, columns and summands that a program takes at a time.
-        warps: of 32 threads.
-        stages: blocks of operands that are loaded ahead.
-    """
+    """A configuration of `tiles` or `vector`; `stages` blocks of operands are loaded ahead."""
 
     block_m: int
     block_n: int
@@ -54,8 +48,7 @@ TILES: Mapping[str, tuple[Choice, ...]] = {
 """Arithmetic -> configurations of `tiles`. The rule takes the first one whose block has at least as many rows as the
 product, else the last one; `FEWER_ROWS` and `FLOAT_ROWS` have the exceptions.
 
-narrow: numbers of 16 bits. tf32: float32 that is rounded to TF32. two_tf32: float32 as the sum of two TF32 numbers,
-beside weights that TF32 holds. three_tf32: both factors as such sums, without the product of the smaller numbers.
+narrow: numbers of 16 bits. tf32: float32 that is rounded to TF32. The others are explained in `products`.
 """
 MORE_TILES: Mapping[str, tuple[Choice, ...]] = {
     "narrow": (

@@ -1,27 +1,22 @@
 """Attention: scores, softmax and weighted values in one pass over the keys, without storing a score.
 
-Version 1 has two kernels. Both take blocks of keys in order, and keep for each query the largest score so far, the sum
-of the weights and the sum of the weighted values in float32; a larger score scales the two sums down (online softmax,
-Milakov and Gimelshein 2018; attention in tiles, Dao et al. 2022). Scores are in units of log2(e), because GPUs have an
-instruction for 2^x.
+Both kernels take blocks of keys in order, and keep for each query the largest score so far, the sum of the weights and
+the sum of the weighted values in float32; a larger score scales the two sums down (online softmax, Milakov and
+Gimelshein 2018; attention in tiles, Dao et al. 2022). Scores are in units of log2(e), because GPUs have an instruction
+for 2^x.
 
-`tiles` gives a block of queries of one head to each program. Products of 16-bit types run on tensor cores. For 512
-queries of width 128 each byte of keys and values serves 128 queries, so arithmetic decides its time. With `causal` it
-skips the blocks beyond the diagonal, which is half the work for long sequences, and begins with the longest programs.
+`tiles` gives a block of queries of one head to each program. With `causal` it skips the blocks beyond the diagonal, and
+begins with the longest programs.
 
 `split` is for few queries and long keys, where the bytes of keys and values decide the time. All query rows of the
-heads that share keys are in one program, so keys are read once and not once for each head: half the bytes for
-Qwen3-0.6B (16 heads, 8 groups). The keys are cut into parts, so that there are about two programs for each
-multiprocessor although there are only batch * groups pairs; a second launch adds up the parts. With a mask, a program
-first finds the keys between the first and the last one that take part, and reads no block outside: of a cache of 2048
-rows of which 100 are filled, it reads 100 rows, and the mask.
+heads that share keys are in one program, so keys are read once and not once for each head. The keys are cut into parts,
+so that there are about two programs for each multiprocessor; a second launch adds up the parts. With a mask, a program
+reads only the keys between the first and the last one that take part: of a cache of 2048 rows of which 100 are filled,
+100 rows, and the mask.
 
-Version 2 multiplies float32 numbers and bfloat16 keys or values as three products of bfloat16, which are exact, because
-three numbers of 8 bits hold the 24 of a float32. Expected gain: version 1 widened the keys and multiplied in float32
-without tensor cores, at 67 * 10^12 operations a second by the data sheet of an H100; a third of its 990 * 10^12 for
-bfloat16 is five times as much. Keys are also not widened in registers, which spilled.
-
-The counts follow from the sizes; docs/gpu.md says what was measured.
+Float32 numbers beside bfloat16 keys or values are multiplied as three products of bfloat16, which are exact, because
+three numbers of 8 bits hold the 24 of a float32. By the data sheet of an H100, a third of its 990 * 10^12 bfloat16
+operations a second is five times the 67 * 10^12 of float32 without tensor cores. docs/gpu.md says what was measured.
 """
 
 from __future__ import annotations
@@ -48,10 +43,7 @@ _SCALE_OF_MASK: tl.constexpr = tl.constexpr(_LOG2_E)
 
 @triton.jit
 def _load_rows(base, row, step, inside, column, COLUMNS: tl.constexpr, WIDTH: tl.constexpr, EDGE: tl.constexpr):
-    """[rows, WIDTH]: the rows `row` of a matrix of COLUMNS columns, and zeros beyond them.
-
-    With EDGE, rows that are not `inside` are zeros.
-    """
+    """Rows `row` of a matrix of COLUMNS columns, as [rows, WIDTH]; zeros beyond, and with EDGE if not `inside`."""
     pointers = base + row.to(tl.int64)[:, None] * step + column[None, :]
     if EDGE:
         allowed = inside[:, None]
@@ -83,10 +75,7 @@ def _multiply(a, b, acc, PRECISION: tl.constexpr):
 
 @triton.jit
 def _absorb(scores, values, acc, top, total, EXACT: tl.constexpr, PRECISION: tl.constexpr):
-    """Take a block of keys into the sums; a NaN among the scores of a row makes its `total` NaN.
-
-    The weights are rounded to the type of the values unless EXACT.
-    """
+    """Take keys into the sums; a NaN score makes `total` NaN. Weights get the type of `values` unless EXACT."""
     new_top = tl.maximum(top, tl.max(scores, 1))
     shift = tl.where(new_top == float("-inf"), 0.0, new_top)
     weights = tl.exp2(scores - shift[:, None])
@@ -111,10 +100,7 @@ def _sweep(
     D: tl.constexpr, E: tl.constexpr, WIDTH_D: tl.constexpr, WIDTH_E: tl.constexpr, KEYS: tl.constexpr,
     MASK: tl.constexpr, CAUSAL: tl.constexpr, EDGE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Take the keys from `begin` to `end` into the sums, KEYS at a time.
-
-    With EDGE, keys may lie beyond `limit`, and with CAUSAL also beyond the diagonal.
-    """
+    """Take keys `begin` to `end` into the sums. EDGE: some may lie beyond `limit`, or the diagonal if CAUSAL."""
     d, e = tl.arange(0, WIDTH_D), tl.arange(0, WIDTH_E)
     # Numbers from 0 on: a loop from `begin` hides from the compiler how the rows of a computed `begin` are aligned.
     for number in range(tl.cdiv(end - begin, KEYS)):
@@ -302,14 +288,10 @@ def add_parts(
 
 
 class Tile(NamedTuple):
-    """A configuration of a kernel.
+    """A configuration of a kernel, for rows of keys and values of at most `width`, padded to a power of two.
 
-    Attributes:
-        width: the widest rows of keys and values, padded to a power of two, that it is for.
-        rows: queries of a program; `split` takes fewer where there are fewer.
-        keys: taken at a time.
-        num_warps: of a program.
-        num_stages: blocks of keys that are on their way at the same time.
+    A program takes `rows` queries (`split` fewer where there are fewer) and `keys` at a time; `num_stages` blocks of
+    keys are on their way at the same time.
     """
 
     width: int
@@ -376,10 +358,8 @@ class Problem(NamedTuple):
     Attributes:
         operands: query, key, value, mask (the query, if there is none) and result.
         walk: the leading axes of the operands.
-        heads: of the queries.
-        groups: of the keys and values.
-        queries: of each head.
-        keys: of each group.
+        groups: of the keys and values; `heads` are of the queries.
+        keys: of each group; `queries` are of each head.
         widths: of keys and of values, padded to powers of two.
         arguments: those that both kernels have, the pointers left out.
     """
@@ -417,7 +397,6 @@ class Problem(NamedTuple):
         return describe_sizes(more, **sizes, queries=self.queries, keys=self.keys, width=max(self.widths))
 
     def pointers(self, starts: tuple[int, ...]) -> dict[str, Any]:
-        """Where the operands of one launch begin."""
         names = ("q", "k", "v", "mask", "out")
         return {name: one.pointer(start) for name, one, start in zip(names, self.operands, starts, strict=True)}
 

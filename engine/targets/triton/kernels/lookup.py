@@ -1,16 +1,13 @@
 """Ops that read rows or elements at positions given by integers.
 
-Version 1: one loop over the elements of the result, which takes each flat number apart into coordinates and reads the
-index of every element. Version 2: strides of 0 are left out of the kernel's text, so that the compiler sees that a row
-has one index, and moves 16 bytes at a time (before, 2 bytes for elements of 16 bits). Version 3, for rows of tables: a
-program moves a tile of rows. Where the loop has 8 loads of an index and 8 divisions for 16 bytes that it moves, the
-tile has one load of an index and no division, and encoded rows are decoded with one scale each. DRAM moves the same
-bytes in versions 2 and 3, so the expected gain is small for large tables of plain elements. Nothing of it was
-measured.
+The loop over elements takes each flat number apart into coordinates and reads the index of every element. Strides of 0
+are left out of its text, so that the compiler sees that a row has one index, and moves 16 bytes at a time. For rows of
+tables, a program moves a tile of rows: one load of an index and no division, where the loop has 8 of each for 16 bytes,
+and one scale for each encoded row. DRAM moves the same bytes, so we expect a small gain for large tables of plain
+elements. Nothing of it was measured.
 
-`embedding_norm`, version 1: a program for each row, which it holds in registers. Each term is read once, and the result
-is written once. Separate steps would move 40 bytes an element more for three tables: 12 for the results of the lookups,
-24 for two additions, and 4 that the norm reads.
+`embedding_norm`: a program holds a row in registers, reads each term once and writes the result once. Separate steps
+would move 40 bytes an element more for three tables.
 """
 
 from __future__ import annotations

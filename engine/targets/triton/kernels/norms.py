@@ -1,8 +1,8 @@
 """Layer norm and RMS norm, with the sum that is fused into them.
 
-Version 1: a program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once.
-Rows that fit no block are read twice (`loop`): the statistics of blocks are merged, then the result is written. Neither
-computes E[x^2] - E[x]^2. Any layout of the operands is read where it lies. docs/gpu.md says what was measured.
+A program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once. Rows that fit
+no block are read twice (`loop`): the statistics of blocks are merged, then the result is written. Neither computes
+E[x^2] - E[x]^2. docs/gpu.md says what was measured.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ def _scale_columns(v, weight, bias, inside):
 
 @triton.jit
 def _advance(pointer, i, sizes, steps, WIDE: tl.constexpr):
-    """Pointers to the elements numbered `i` of a group of axes.
-
-    The operand must be there, because a function cannot return None in triton 3.6.
-    """
+    """Pointers to elements `i` of a group of axes, of an operand that is there: triton 3.6 cannot return None."""
     return pointer + spread(i, sizes, steps, WIDE)
 
 

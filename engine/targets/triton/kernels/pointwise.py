@@ -1,8 +1,7 @@
 """Elementwise ops, programs of them, and copies: one loop over the result, whose body is generated for each step.
 
-Version 1: a flat index over the result is taken apart into coordinates. Axes along which all operands are evenly spaced
-are joined first, so that dense operands need no division. Each operand has strides of its own, so a broadcast, a
-transposed or a sliced operand is read where it lies.
+A flat index over the result is taken apart into coordinates. Axes along which all operands are evenly spaced are joined
+first, so that dense operands need no division. Operands are read where they lie, by strides of their own.
 """
 
 from __future__ import annotations
@@ -30,12 +29,10 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Body(NamedTuple):
-    """How an op is computed.
+    """How an op is computed: `text` is Triton's expression of the operands ``{0}``, ``{1}`` and so on.
 
-    Attributes:
-        text: Triton's expression of the operands ``{0}``, ``{1}`` and so on.
-        wide: floats of 16 bits are computed in float32. False if the op only chooses among its operands.
-        dtypes: element types of operands for which it is right; (): all.
+    `wide`: floats of 16 bits are computed in float32; False if the op only chooses among its operands. `dtypes` are the
+    element types for which it is right; (): all.
     """
 
     text: str
@@ -132,15 +129,9 @@ def _load_lines(number: int, dtype: str, names: tuple[str, ...], *, wide: bool) 
 def make_kernel(
     names: tuple[str, ...], rank: int, dtypes: tuple[str, ...], result: str, body: tuple[Plain, ...], wide_index: bool
 ) -> Any:
-    """The kernel of a body.
+    """The kernel of a body, whose last step makes the result. Offsets need 64 bits if `wide_index`.
 
-    Args:
-        names: of the parameters; strides of 0 are not among them.
-        rank: number of axes after joining.
-        dtypes: element types of the inputs.
-        result: element type of the result.
-        body: steps; the last one makes the result.
-        wide_index: offsets need 64 bits.
+    The parameters `names` are without strides of 0; `rank` counts the axes after joining.
     """
     start = "tl.program_id(0).to(tl.int64)" if wide_index else "tl.program_id(0)"
     lines = [f"i = {start} * BLOCK + tl.arange(0, BLOCK)", "inside = i < total", *coordinate_lines("i", "c", "n", rank)]
@@ -181,14 +172,7 @@ def result_type(name: str, types: Sequence[str], result: str) -> str:
 def launch_body(
     inputs: Sequence[Tensor], output: Tensor, body: tuple[Plain, ...], *, at: Operand | None = None
 ) -> Launch:
-    """The launch that computes `body` of `inputs`, each broadcast to `output`.
-
-    Args:
-        inputs: operands.
-        output: where the result goes.
-        body: steps.
-        at: where it begins, if that is not the output's first element.
-    """
+    """The launch that computes `body` of `inputs`, each broadcast to `output`, and writes it there or to `at`."""
     shape = output.shape
     sizes, steps = join_axes(shape, [*(broadcast_strides(one, shape) for one in inputs), output.strides])
     total = math.prod(shape)

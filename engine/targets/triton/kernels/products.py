@@ -1,20 +1,17 @@
 """Products of matrices: linear layers with their epilogue, gated layers, and batched products.
 
-Version 1, `tiles`: a program makes a block of the result with `tl.dot`, sums in float32, and applies the epilogue to
-the sums while they are in registers. Programs go on to further blocks until none is left, so that a large product
-starts its programs once. Blocks are taken in groups of eight rows of blocks, whose operands share the L2 cache.
-Version 2, split: if there are fewer blocks than multiprocessors, several programs share the sum of one block. They
-write their parts to working memory, and a second launch adds the parts in a fixed order, so that results do not depend
-on timing. A decoded token with weights [1024, 1024] has 16 blocks of 64 columns: without the split, 116 of 132
-multiprocessors would read nothing. The parts are 1 / (2 * BLOCK_K) of the bytes of bfloat16 weights at most.
-Version 3, `vector`: up to four rows are multiplied without `tl.dot`, whose blocks have 16 rows at least.
-Version 4, `two_tf32`: float32 factors beside weights of 16 or 8 bits. TF32 holds such a weight exactly, and a float32
-number is the sum of two TF32 numbers but for its last two bits. Two products on tensor cores so replace one on the
-ordinary units: of an H200's data sheet, 494 / 2 instead of 67 TFLOP/s.
-Version 5, `three_tf32`: both factors are float32, and each becomes a larger and a smaller TF32 number. Triton's
-`tf32x3` adds three products: larger by larger, larger by smaller, and smaller by larger. On an H100, with 768 or 3072
-summands, its errors against float64 were less than half of those of products on the ordinary units. The latter took
-1.3 to 10 times as long, in the configurations of the former rule.
+`tiles`: a program makes a block of the result with `tl.dot`, sums in float32, and applies the epilogue to the sums
+while they are in registers. Programs go on to further blocks until none is left. Blocks are taken in groups of eight
+rows of blocks, whose operands share the L2 cache. If there are fewer blocks than multiprocessors, several programs
+share the sum of one block, and a second launch adds their parts in a fixed order, so that results do not depend on
+timing. The parts are 1 / (2 * BLOCK_K) of the bytes of bfloat16 weights at most.
+`vector`: up to four rows are multiplied without `tl.dot`, whose blocks have 16 rows at least.
+`two_tf32`: float32 factors beside weights of 16 or 8 bits. TF32 holds such a weight exactly, and a float32 number is
+the sum of two TF32 numbers but for its last two bits. Two products on tensor cores replace one on the ordinary units:
+of an H200's data sheet, 494 / 2 instead of 67 TFLOP/s.
+`three_tf32`: both factors are float32, each the sum of a larger and a smaller TF32 number; Triton's `tf32x3` leaves out
+the product of the smaller ones. On an H100, with 768 or 3072 summands, its errors against float64 were less than half
+of those of products on the ordinary units, which took 1.3 to 10 times as long in the configurations of an earlier rule.
 What was timed on a GPU, and what was not, is in docs/gpu.md.
 """
 
@@ -109,8 +106,7 @@ def _sum_block(
 ):  # fmt: skip
     """Sums of products from summand `first` up to `last`, [BLOCK_M, BLOCK_N] float32.
 
-    PRECISION: as `input_precision` of `tl.dot`, or "two_tf32": x as the sum of two TF32 numbers, for weights that TF32
-    holds exactly.
+    PRECISION: as `input_precision` of `tl.dot`, or "two_tf32", for weights that TF32 holds exactly.
     """
     total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     k = first + tl.arange(0, BLOCK_K)
@@ -260,19 +256,14 @@ def add_parts(
 
 
 class Product(NamedTuple):
-    """A product of matrices, [m, k] @ [k, n], as its operands lie.
+    """A product of matrices, [m, k] @ [k, n], as its operands lie; distances are in elements.
 
     Attributes:
-        x, weight, out: operands.
-        bias, residual: None if absent.
-        m, n, k: sizes; n counts the result's columns.
-        x_row, x_step: elements from one row, or one summand, of x to the next.
-        w_column, w_step: elements from one column, or one summand, of the weight to the next.
-        residual_row: elements from one row of the residual to the next.
-        alpha, activation, gated: of the epilogue.
+        n: columns of the result; a gated layer's weight has twice as many.
+        x_row, x_step: from one row, or one summand, of x to the next.
+        w_column, w_step: from one column, or one summand, of the weight to the next.
         type: element type in which numbers are multiplied.
-        batch: sizes of one or two batch axes.
-        x_batch, w_batch, out_batch: elements from one to the next along them.
+        batch: sizes of one or two batch axes; `x_batch`, `w_batch` and `out_batch` are distances along them.
     """
 
     x: Tensor
@@ -413,16 +404,11 @@ def _epilogue(product: Product) -> dict[str, Any]:
 
 
 def choose_splits(product: Product, block_k: int, programs: int, multiprocessors: int) -> tuple[int, int]:
-    """In how many parts a product is summed, and the summands of each part.
+    """In how many parts a product without batch is summed, and the summands of each part.
 
-    Parts are worth it while at most half of the multiprocessors have a block. Then so many are chosen that two programs
-    run on each. A part is written and read again as float32, so all parts have no more bytes than the operands.
-
-    Args:
-        product: what is multiplied; it has no batch.
-        block_k: summands that a program takes at a time.
-        programs: blocks of the result.
-        multiprocessors: of the device.
+    Parts are worth it while at most half of the multiprocessors have one of the `programs` blocks. Then so many are
+    chosen that two programs run on each. A part is written and read again as float32, so all parts have no more bytes
+    than the operands.
     """
     m, n, k = product.m, product.n * (2 if product.gated else 1), product.k
     operands = m * k * dtypes.dtype(product.x.dtype).size + n * k * dtypes.dtype(product.weight.dtype).size

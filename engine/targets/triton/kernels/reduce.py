@@ -1,9 +1,9 @@
 """Reductions over axes, positions of extremes, variances and running sums.
 
-Version 1: a program goes over all columns of a block of rows and keeps a partial result in each lane (`loop`). If that
-leaves multiprocessors idle and rows are long, each row is split (`split`): one launch makes partial results in working
-memory, another reduces those. A position keeps the first of equals, because each lane sees its columns in order.
-Any layout of the operand is read where it lies. docs/gpu.md says what was measured.
+A program goes over all columns of a block of rows and keeps a partial result in each lane (`loop`). Long rows that
+leave multiprocessors idle are split (`split`): one launch makes partial results in working memory, another reduces
+those. A position keeps the first of equals, because each lane sees its columns in order. docs/gpu.md says what was
+measured.
 """
 
 from __future__ import annotations
@@ -233,8 +233,7 @@ def _variance(
 ):
     """Each program computes the variances of ROWS rows, in KIND, or begins with part p if it is program (r, p).
 
-    For parts, `means` and `out` take mean and sum of squared distances from it, [parts, rows] each; otherwise `means`
-    is None.
+    For parts, `means` and `out` take mean and sum of squared distances, [parts, rows] each; else `means` is None.
     """
     number = tl.program_id(1)
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
@@ -312,14 +311,7 @@ def _running(
 
 
 class _Work(NamedTuple):
-    """How a reduction is shared out.
-
-    Attributes:
-        rows, columns: of the operand, and of the result for running sums.
-        block: of a program.
-        parts: of a row; 1: rows are not split.
-        arguments: of the first launch that all reductions have.
-    """
+    """How a reduction is shared out. `parts` is 1 if rows are not split; `arguments` are of the first launch."""
 
     rows: Walk
     columns: Walk
@@ -329,7 +321,6 @@ class _Work(NamedTuple):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Programs of the first launch."""
         return count_programs(self.rows, self.block), self.parts
 
     @property
@@ -340,7 +331,6 @@ class _Work(NamedTuple):
 
     @property
     def last_grid(self) -> tuple[int]:
-        """Programs of the launch that merges parts."""
         return (count_blocks(self.rows.total, self.last_block.rows),)
 
 

@@ -1,9 +1,8 @@
 """Rotary embedding: one pass over the rows of x, each row turned by its own cosines and sines.
 
-Version 1: a program takes a block of rows, reads both halves of each row once, and makes both halves of the result. The
-operands are read where they lie, by strides along up to four axes after joining, so a permuted x (heads and rows
-exchanged) needs no copy. Bytes decide its time: x and the result once, and the angles of a row once for all heads if
-the cache keeps them. docs/gpu.md says what was measured.
+A program takes a block of rows, reads both halves of each row once, and makes both halves of the result. Operands are
+read by strides along up to four axes after joining, so a permuted x (heads and rows exchanged) needs no copy. Bytes
+decide its time. docs/gpu.md says what was measured.
 """
 
 from __future__ import annotations
@@ -22,12 +21,7 @@ from engine.targets.triton.registry import Answer, Request, kernel
 
 
 class Rows(NamedTuple):
-    """A configuration of the kernel.
-
-    Attributes:
-        elements: of half rows that a program takes, if a half row has no more than that.
-        num_warps: of a program.
-    """
+    """A configuration of the kernel: elements of half rows that a program takes (one half row at least), and warps."""
 
     elements: int
     num_warps: int

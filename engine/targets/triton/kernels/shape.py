@@ -1,7 +1,6 @@
 """Ops that join elements, surround them or make them from nothing, and the triangles of matrices.
 
-Version 1: a concatenation is one copy for each operand, by the loop of pointwise ops. Padding fills the result, then
-copies the operand to its part.
+A concatenation is one copy for each operand. Padding fills the result, then copies the operand to its part.
 """
 
 from __future__ import annotations

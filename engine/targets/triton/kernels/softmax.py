@@ -1,10 +1,9 @@
 """Softmax and its logarithm along one axis.
 
-Version 1: a program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once.
-Rows that fit no block are read twice: a maximum and a sum are kept up to date over blocks, then the result is written
-(`loop`). If there are fewer such rows than multiprocessors, each row is split (`split`): one launch finds maximum and
-sum of each part, another combines them and writes. Any layout is read where it lies. docs/gpu.md says what
-was measured.
+A program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once. Rows that fit
+no block are read twice: a maximum and a sum are kept up to date over blocks, then the result is written (`loop`). If
+there are fewer such rows than multiprocessors, each row is split (`split`): one launch finds maximum and sum of each
+part, another combines them and writes. docs/gpu.md says what was measured.
 """
 
 from __future__ import annotations
@@ -75,10 +74,7 @@ def _softmax_rows(
 def _measure(
     x, row, rows, start, end, column_sizes, x_columns, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """The largest element of columns `start` to `end` of each row, and the sum of exp(x - largest). Two of [rows, 1].
-
-    `x` points to the rows.
-    """
+    """Largest element of columns `start` to `end` of the rows at `x`, and sum of exp(x - largest): two of [rows, 1]."""
     KIND: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     top = tl.full([ROWS, 1], float("-inf"), KIND)
     sums = tl.zeros([ROWS, COLUMNS], KIND)
@@ -207,7 +203,6 @@ def _softmax_parts(
 
 
 def _walk(request: Request) -> tuple[Walk, Walk]:
-    """The rows and the columns of x and the result."""
     shape, strides = request.output.shape, [request.need(0).strides, request.output.strides]
     return walk_rows(shape, strides, [request.attributes["axis"] % len(shape)])
 

@@ -1,17 +1,16 @@
 """Ops that replace elements at positions given by integers; the rest stays as it is.
 
-Version 1: x is copied to the result, unless the result has the memory of x, and then values are written over it. What
-an op writes twice to one place must be what is last in row-major order, though programs of a GPU have no order:
+x is copied to the result, unless the result has the memory of x, and then values are written over it. What an op writes
+twice to one place must be what is last in row-major order, though programs of a GPU have no order:
 
-- scatter: a lane walks along the axis and writes in order, so that the order is that of one lane. Places that lanes
-  share do not exist. It takes as many steps as the index has elements along the axis, which suits short ones (the
-  experts of a token), and is slow for a long axis with few lanes.
+- scatter: a lane walks along the axis and writes in order; lanes share no places. It takes as many steps as the index
+  has elements along the axis, which suits short ones (the experts of a token).
 - index_put with one position (the cache of a decoded token) has nothing to order.
 - index_put with up to `MOST_SCANNED` positions: each lane compares its position with all others, and leaves the write
-  to the last one. No launch more, but the reads grow with the square of the number of positions.
+  to the last one. The reads grow with the square of the number of positions.
 - index_put with more: a launch keeps for each place the largest number of a position that names it (an atomic maximum,
-  which is the same in any order), and each lane writes if its number is the one that was kept. Working memory: 4 bytes
-  for each place that positions can name; two launches more.
+  which is the same in any order), and each lane writes if its number was kept. Working memory: 4 bytes for each place
+  that positions can name.
 
 docs/gpu.md says what was measured.
 """
@@ -139,10 +138,7 @@ def plan_index_put(request: Request) -> Answer:
 def _make_scatter(names: tuple[str, ...], rank: int, wide: bool) -> Any:
     """The kernel that puts source[.., a, ..] at index[.., a, ..] for all `a`; lanes are the other coordinates.
 
-    Args:
-        names: of the parameters.
-        rank: number of the other axes, after joining.
-        wide: coordinates and strides need 64 bits.
+    `rank` counts these axes after joining. `wide`: coordinates and strides need 64 bits.
     """
     start = "tl.program_id(0).to(tl.int64)" if wide else "tl.program_id(0)"
     lines = [f"i = {start} * BLOCK + tl.arange(0, BLOCK)", "inside = i < total", *coordinate_lines("i", "c", "n", rank)]
