@@ -45,13 +45,6 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
-def describe_type(value: Any) -> str:
-    """``float32[2, 3]`` of a tensor; the name of its class for any other value."""
-    if not isinstance(value, torch.Tensor):
-        return type(value).__name__
-    return f"{value.dtype}[{', '.join(map(str, value.shape))}]".removeprefix("torch.")
-
-
 Sizes = Callable[[Any], int]
 """A size in torch -> an int or a formula; Refusal if it depends on data."""
 

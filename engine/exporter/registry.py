@@ -75,12 +75,12 @@ class Handler:
 
 
 HANDLERS: dict[OpOverload, Handler] = {}
-REFUSED: dict[OpOverload, str] = {}
-"""Overloads that are always refused, each with a more specific reason than that no handler exists."""
+REFUSED: dict[str, str] = {}
+"""Overloads that are always refused, by full name, each with a more specific reason than that no handler exists."""
 
-FOREIGN: dict[str, Callable[[OpOverload], Handler] | str] = {}
-"""Overloads of other packages by full name, such as ``torchao.dequantize_affine.default``, since such a package need
-not be installed: what makes the handler of an overload, or the reason to refuse it always."""
+FOREIGN: dict[str, Callable[[OpOverload], Handler]] = {}
+"""Overloads of other packages by full name, such as ``torchao.dequantize_affine.default``: what makes the handler of an
+overload. The package that registers them with torch need not be installed."""
 
 Translator = Callable[..., Any]
 
@@ -121,8 +121,8 @@ def aten(
 
 
 def refused(reason: str, *names: str) -> None:
-    """Refuse the named overloads, all with the same reason."""
-    REFUSED.update({overload(name): reason for name in names})
+    """Refuse overloads of ATen by name, those of other libraries by full name, all with the same reason."""
+    REFUSED.update({name if name.count(".") == 2 else str(overload(name)): reason for name in names})
 
 
 def foreign(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[[Translator], Translator]:
@@ -138,24 +138,18 @@ def foreign(*names: str, harmless: Mapping[str, str] | None = None) -> Callable[
     return register
 
 
-def foreign_refused(reason: str, *names: str) -> None:
-    """As `refused`, for overloads of other libraries, by full name."""
-    FOREIGN.update(dict.fromkeys(names, reason))
-
-
 def find_handler(target: OpOverload) -> Handler:
     """The handler of an overload. Refusal, which says why, if there is none."""
     if target in HANDLERS:
         return HANDLERS[target]
-    found = FOREIGN.get(str(target), REFUSED.get(target, "no handler"))
-    if isinstance(found, str):
-        raise Refusal(found)
-    return found(target)
+    if str(target) in FOREIGN:
+        return FOREIGN[str(target)](target)
+    raise Refusal(REFUSED.get(str(target), "no handler"))
 
 
 def is_known(target: OpOverload) -> bool:
     """True for an overload that has a handler, is refused or is dropped, so that torch must not decompose it."""
-    return target in HANDLERS or target in REFUSED or target in DROPPED or str(target) in FOREIGN
+    return target in HANDLERS or target in DROPPED or str(target) in REFUSED or str(target) in FOREIGN
 
 
 def runs_for_effect(target: OpOverload) -> bool:

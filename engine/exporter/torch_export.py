@@ -83,7 +83,6 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
-        _check_one_device(model, args, kwargs)
         dynamic = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
         with _errors_as_one_sentence(), capturing():
@@ -122,18 +121,6 @@ def _check_tensors(tensors: Iterable[tuple[str, Any]], error: type[EngineError])
             raise error(f"{name}: expected a dense tensor with data, got {kind}")
         if fault := "a nested tensor" if tensor.is_nested else fault_of_memory(tensor):
             raise error(f"{name}: expected a dense tensor with data, got {fault}")
-
-
-def _check_one_device(model: torch.nn.Module, args: Args, kwargs: Kwargs) -> None:
-    """ShapeError if parameters, buffers and inputs are on several devices; names one of each."""
-    tensors = (*model.named_parameters(), *model.named_buffers(), *_inputs_by_name(args, kwargs))
-    found: dict[str, str] = {}
-    for name, tensor in tensors:
-        if isinstance(tensor, torch.Tensor):
-            found.setdefault(str(tensor.device), name)
-    if len(found) > 1:
-        places = ", ".join(f"{name} on {device}" for device, name in found.items())
-        raise ShapeError(f"the model and its example inputs are on several devices: {places}; move them to one")
 
 
 def _inputs_by_name(args: Args, kwargs: Kwargs) -> Iterator[tuple[str, Any]]:

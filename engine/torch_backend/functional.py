@@ -101,17 +101,13 @@ def _refuse_gradients(_module: GraphModule, _fakes: Sequence[Any]) -> NoReturn:
 
 def _in_training(module: GraphModule) -> Iterator[Node]:
     """Calls of torch's functions that are told to train."""
-    for node in module.graph.find_nodes(op="call_function", target=torch.nn.functional.dropout):
-        bound = inspect.signature(torch.nn.functional.dropout).bind(*node.args, **node.kwargs)
-        bound.apply_defaults()
-        if bound.arguments["training"] is True:
-            yield node
-    for node in module.graph.find_nodes(op="call_function", target=torch.nn.functional.batch_norm):
-        bound = inspect.signature(torch.nn.functional.batch_norm).bind(*node.args, **node.kwargs)
-        bound.apply_defaults()
-        # A batch norm without running statistics takes the batch's at rest, too.
-        if bound.arguments["training"] is True and bound.arguments["running_mean"] is not None:
-            yield node
+    for function in (torch.nn.functional.dropout, torch.nn.functional.batch_norm):
+        for node in module.graph.find_nodes(op="call_function", target=function):
+            bound = inspect.signature(function).bind(*node.args, **node.kwargs)
+            bound.apply_defaults()
+            # A batch norm without running statistics takes the batch's at rest, too.
+            if bound.arguments["training"] is True and bound.arguments.get("running_mean", True) is not None:
+                yield node
 
 
 @cache

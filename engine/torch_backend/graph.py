@@ -73,10 +73,6 @@ class SizedProgram(NamedTuple):
     fixed: bool
     strides: Mapping[int, Sequence[Any]]
 
-    @property
-    def report(self) -> Report:
-        return self.program.report()
-
 
 class CompiledGraph:
     """What AOT autograd calls. Programs are made at the first call, when the weights are there.
@@ -130,7 +126,7 @@ class CompiledGraph:
 
     def reports(self) -> list[Report]:
         """Of each program that is kept, the one used last behind the others."""
-        return [sized.report for _sizes, sized in self._programs.items()]
+        return [sized.program.report() for _sizes, sized in self._programs.items()]
 
     # --- weights ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import statistics
 import time
 from collections import Counter
@@ -23,8 +22,7 @@ from torch.fx import GraphModule, Node
 
 from engine import passes, targets
 from engine.config import Config
-from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
-from engine.exporter.context import describe_type
+from engine.errors import UnsupportedByTarget
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.walk import FindObstacle
 from engine.exporter.weights import to_bytes
@@ -48,7 +46,7 @@ from engine.runtime.report import (
 from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
 from engine.targets.base import Device, Roofs, Target
 from engine.torch_backend import traced
-from engine.torch_backend.failures import name_call, name_failures
+from engine.torch_backend.failures import name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
 from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
@@ -340,35 +338,12 @@ class Segmented:
 
     def step(self, part: Part, values: list[Any]) -> None:
         """Run one segment over the slots."""
-        read = self._read(part, values)
-        try:
-            results = part.call(*read)
-        except ShapeError as error:
-            raise self._explain_wrong_type(part, read) or error from None
-        for slot, value in zip(part.writes, results, strict=True):
+        for slot, value in zip(part.writes, part.call(*self._read(part, values)), strict=True):
             values[slot] = value
         for slot, strides in part.strides.items():
             values[slot] = ensure_strides(values[slot], strides)
         for slot in part.drops:
             values[slot] = None
-
-    def _explain_wrong_type(self, part: Part, read: Sequence[Any]) -> ExecutionError | None:
-        """An error that names the call of torch whose result has another type than at compile time, if there is one.
-
-        Custom ops state the types of their results, and nothing checks these before a program reads the result.
-        """
-        if part.program is None:
-            return None
-        program = part.program.artifact
-        nodes = {slot: node for node, slot in self._slots.items()}
-        for slot, value, wanted in zip(part.reads, read, program.call_inputs, strict=True):
-            node, expected = nodes[slot], program.types[wanted]
-            got, wanted_type = describe_type(value), f"{expected.dtype}{list(expected.shape)}"
-            if node.op == "call_function" and got != wanted_type:
-                call = node.all_input_nodes[0] if node.target is operator.getitem else node
-                told = f"it returned {got}; its fake implementation (of a custom op, register_fake) says {wanted_type}"
-                return name_call(told, call)
-        return None
 
 
 def _strides(nodes: Sequence[Node], known: Numbers) -> dict[Node, tuple[int, ...]]:

@@ -71,9 +71,10 @@ def extract_views(module: GraphModule) -> dict[int, View]:
         if result not in roots:
             continue
         base = roots[result]
-        if (base not in inputs and len(shared[base]) < 2) or not _alike(result, base):
-            continue
         value, whole = result.meta["val"], base.meta["val"]
+        reads_alike = (value.dtype, value.is_conj(), value.is_neg()) == (whole.dtype, whole.is_conj(), whole.is_neg())
+        if (base not in inputs and len(shared[base]) < 2) or not reads_alike:
+            continue
         offset = value.storage_offset() - whole.storage_offset()
         views[position] = View(tuple(value.shape), value.stride(), offset, strides_of(whole), inputs.get(base))
         replaced[position] = None if base in inputs else base
@@ -102,9 +103,3 @@ def memory(node: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
     return storage_key(value)
-
-
-def _alike(one: Node, other: Node) -> bool:
-    """Both read the same bits in the same way."""
-    a, b = one.meta["val"], other.meta["val"]
-    return (a.dtype, a.is_conj(), a.is_neg()) == (b.dtype, b.is_conj(), b.is_neg())

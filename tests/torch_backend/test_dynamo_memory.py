@@ -7,11 +7,9 @@ import gc
 import pytest
 import torch
 from torch import nn
-from torch.optim.optimizer import _global_optimizer_post_hooks, register_optimizer_step_post_hook
 
 import engine.dynamo
 from engine.torch_backend import optimizer_steps
-from engine.torch_backend.graph import CompiledGraph
 from tests.torch_backend.dynamo import Block, check, compiled, random
 
 
@@ -93,79 +91,21 @@ def test_a_step_that_was_compiled_before_the_model_is_noticed():
         torch.testing.assert_close(found(x), model(x))
 
 
-def optimizer_hooks():
-    """The global hooks of torch.optim, of which torch has no public list."""
-    return list(_global_optimizer_post_hooks.values())
-
-
 def drop_graphs():
     torch.compiler.reset()
     gc.collect()  # Dynamo's caches and their graphs refer to each other
 
 
-@pytest.fixture
-def _no_listeners():
+def test_a_graph_that_is_collected_does_not_listen_to_optimizers():
     """Dynamo never collects the first graph of a model with a graph break: those of earlier tests do not count here."""
     drop_graphs()
     optimizer_steps._listeners.clear()
-    if optimizer_steps._handle is not None:
-        optimizer_steps._handle.remove()
-        optimizer_steps._handle = None
-    gc.freeze()  # what is there before the test need not be looked through each time
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("_no_listeners")
-def test_the_hook_of_optimizers_lives_as_long_as_the_graphs():
-    drop_graphs()
-    assert not optimizer_hooks()
-    models = [nn.Linear(2, 2).eval() for _ in range(2)]
-    for model in models:
-        check(model, (torch.ones(1, 2),))
-        assert len(optimizer_hooks()) == 1  # the second graph shares it
-    drop_graphs()
-    assert not optimizer_hooks()
-    check(models[0], (torch.ones(1, 2),))
-    assert len(optimizer_hooks()) == 1  # and it comes back
-
-
-@pytest.mark.usefixtures("_no_listeners")
-def test_a_graph_without_weights_has_no_hook_of_optimizers():
-    drop_graphs()
     check(nn.ReLU().eval(), (torch.ones(1, 2),))
-    assert not optimizer_hooks()
-
-
-def step_of_another_model():
-    parameter = nn.Parameter(torch.ones(1))
-    parameter.grad = torch.ones(1)
-    torch.optim.SGD([parameter], lr=1.0).step()
-
-
-@pytest.mark.usefixtures("_no_listeners")
-def test_a_graph_may_be_collected_in_the_hook_of_optimizers(monkeypatch):
+    assert not optimizer_steps._listeners  # without weights
     check(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))
-    monkeypatch.setattr(CompiledGraph, "forget", lambda *_: drop_graphs())
-    step_of_another_model()
-    assert not optimizer_hooks()
-
-
-@pytest.mark.usefixtures("_no_listeners")
-def test_a_graph_may_be_collected_in_another_hook_of_optimizers():
-    """torch raises where its table of hooks changes between two of them."""
+    assert len(optimizer_steps._listeners) == 1
     drop_graphs()
-    other = register_optimizer_step_post_hook(lambda *_: drop_graphs())
-    try:
-        check(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))
-        step_of_another_model()
-        step_of_another_model()
-    finally:
-        other.remove()
-    assert len(optimizer_hooks()) == 1  # ours stayed
-    check(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))
-    drop_graphs()
-    assert not optimizer_hooks()
+    assert not optimizer_steps._listeners
 
 
 def test_steps_of_an_optimizer_of_other_weights_pack_nothing_anew():

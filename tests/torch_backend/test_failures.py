@@ -85,25 +85,3 @@ def test_an_error_of_the_users_operator_keeps_its_text_and_its_cause():
     with messages.raises(engine.ExecutionError) as caught:
         program(torch.ones(3))
     assert isinstance(caught.value.__cause__, ValueError)
-
-
-def test_a_custom_op_whose_result_differs_from_its_fake_is_named_in_the_error():
-    @torch.library.custom_op("tests_of_failures::wider", mutates_args=())
-    def wider(x: torch.Tensor) -> torch.Tensor:
-        return x.double() if x.sum() > 0 else x[1:].clone() if x.sum() < 0 else x.clone()
-
-    @wider.register_fake
-    def _(x):
-        return torch.empty_like(x)
-
-    class Wider(nn.Module):
-        def forward(self, x):
-            return wider(x * 2) + 1
-
-    program = engine.compile(Wider().eval(), (torch.zeros(3),), engine.Config(fallback="torch"))
-    assert program(torch.zeros(3)).tolist() == [1, 1, 1]
-    for x in (torch.ones(3), -torch.ones(3)):
-        with messages.raises(engine.ExecutionError):
-            program(x)
-    with messages.raises(engine.ShapeError):
-        program(torch.ones(4))

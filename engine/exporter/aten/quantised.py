@@ -14,7 +14,7 @@ import torch
 
 from engine.exporter import quantised
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import FROM_META, foreign, foreign_refused, refused
+from engine.exporter.registry import FROM_META, foreign, refused
 from engine.exporter.weights import to_numpy, to_torch
 from engine.graph import Value, find_constant, stem_of
 
@@ -119,7 +119,7 @@ def quantize_per_tensor(
     return _quantise(x, "quantize_per_tensor.default", input, (scale, zero_point, quant_min, quant_max, dtype))
 
 
-foreign_refused(
+refused(
     f"{_ACTIVATIONS}; {_WEIGHTS}",
     f"{LIBRARY}.quantize_per_tensor.tensor",
     f"{LIBRARY}.quantize_per_tensor.tensor2",
@@ -132,7 +132,7 @@ foreign_refused(
     "torchao.choose_qparams_affine.default",
     "torchao.quantize_affine.default",
 )
-foreign_refused(
+refused(
     f"it reads weights with scales for groups of elements, which are not supported yet; {_WEIGHTS}",
     f"{LIBRARY}.dequantize_per_channel_group.default",
 )
