@@ -119,10 +119,10 @@ def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
 def _choose_config(config: Any, model: Any, example_inputs: Any) -> Config:
     """The `config` argument of `compile` and `compile_decoder`; for None, what suits the place of the model."""
     if config is not None:
-        return targets.settle(require_config(config))
+        return targets.resolve(require_config(config))
     has_parameters = not isinstance(model, type) and callable(getattr(model, "parameters", None))
     parameters = model.parameters() if has_parameters else ()
-    return targets.settle(Config(target=targets.choose((*_tensors(example_inputs), *parameters))))
+    return targets.resolve(Config(target=targets.choose((*_tensors(example_inputs), *parameters))))
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -406,8 +406,8 @@ def _check_decoder_arguments(artifacts: Mapping[str, Artifact], facts: Mapping[s
     for name, artifact in artifacts.items():
         boundary = Boundary(artifact)
         length = 1 if name == "decode" else artifact.types[artifact.inputs[0]].shape[-1]
-        wanted = [TensorType("int64", shape) for shape in ((batch, length), (batch,), (batch,))]
-        one = all(map(sizes.same, boundary.input_types, wanted)) and len(boundary.input_types) == len(wanted)
+        requested = [TensorType("int64", shape) for shape in ((batch, length), (batch,), (batch,))]
+        one = all(map(sizes.same, boundary.input_types, requested)) and len(boundary.input_types) == len(requested)
         if not one or not boundary.is_flat or not boundary.is_single:
             raise ProgramError(f"{name} does not take ids [{batch}, length], position [{batch}] and lengths [{batch}]")
     limits = [symbol.high for symbol in artifacts["prefill"].scope.symbols.values()] or [2]

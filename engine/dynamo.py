@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
     from engine.runtime.report import Report
-    from engine.torch_backend.graph import CompiledGraph
+    from engine.torch_backend.compiled_graph import CompiledGraph
 
 _GRAPHS: list[weakref.ref[CompiledGraph]] = []
 
@@ -76,7 +76,7 @@ def config_of(options: Mapping[str, Any], inputs: Sequence[Any]) -> Config:
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, known))
-    return targets.settle(Config(**{"target": targets.choose(inputs), "fallback": "torch", **options}))
+    return targets.resolve(Config(**{"target": targets.choose(inputs), "fallback": "torch", **options}))
 
 
 def reports() -> list[Report]:

@@ -73,9 +73,9 @@ def _flatten(tree: Tree, value: Any, where: str, leaves: list[Any]) -> None:
         named = {one.name: getattr(value, one.name) for one in dataclass_fields(value)}
         value = {name: found for name, found in named.items() if found is not None}  # as torch flattens it
     if not isinstance(value, Mapping):
-        wanted = f"a {tree['namedtuple']}" if "namedtuple" in tree else "a dict"
+        requested = f"a {tree['namedtuple']}" if "namedtuple" in tree else "a dict"
         raise ValueError(  # noqa: TRY004  # as above
-            f"{where}: expected {wanted} with keys {list(fields)}, got {type(value).__name__}"
+            f"{where}: expected {requested} with keys {list(fields)}, got {type(value).__name__}"
         )
     missing, extra = [k for k in fields if k not in value], [k for k in value if k not in fields]
     if missing or extra:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.ops import TABLE
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from suites.cli import guard
 from suites.cli.scripts import check_page, read_path
 from suites.harness.present import markdown
@@ -29,7 +29,7 @@ def _join(names: Sequence[str]) -> str:
 def _write_lines() -> Iterator[Sequence[str]]:
     """A line for each group of ops that have the same kernels."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for op, known in registry.kernels().items():
+    for op, known in kernel_table.kernels().items():
         file = known[0].plan.__module__.rpartition(".")[2]
         encodings = sorted({one for declared in known for one in declared.encodings})
         compute = sorted({one for declared in known for one in declared.compute} - {"element"})
@@ -42,7 +42,7 @@ def _write_lines() -> Iterator[Sequence[str]]:
 
 def write_list() -> str:
     """The table of ops with kernels, and the names of the others, in Markdown."""
-    known = registry.kernels()
+    known = kernel_table.kernels()
     views = sorted(name for name, op in TABLE.items() if op.view is not None and name not in known)
     missing = sorted(name for name, op in TABLE.items() if op.view is None and name not in known)
     return "\n\n".join(

@@ -54,7 +54,7 @@ ABOVE = {"runtime", "compiler", "dynamo", "torch_backend"}  # stand above the fl
 TORCH_AT_TOP = ("engine.exporter", "engine.exporter.torch_internals", "engine.torch_ops", "engine.torch_backend")
 TORCH_INSIDE = ("engine.targets.triton",)  # memory of a GPU is a torch tensor
 # Where triton may be imported at the top: modules that are themselves imported inside of functions only.
-TRITON_AT_TOP = ("engine.targets.triton.kernels", "engine.targets.triton.interpreter")
+TRITON_AT_TOP = ("engine.targets.triton.kernels", "engine.targets.triton.strict")
 # Where private names of torch may be used.
 PRIVATE_OF_TORCH = (
     "engine.exporter.torch_internals",

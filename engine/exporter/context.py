@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from engine import dtypes
-from engine.exporter import quantised
-from engine.exporter.registry import FaultyCall, Refusal
+from engine.exporter import encoded
+from engine.exporter.handlers import FaultyCall, Refusal
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Source, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
@@ -97,10 +97,10 @@ class CallContext:
         declared = TABLE[op]
         arranged = declared.arrange(inputs) if isinstance(inputs, Mapping) else inputs
         try:
-            viewed = quantised.view(self.graph, op, arranged, attributes)
+            viewed = encoded.view(self.graph, op, arranged, attributes)
             if viewed is not None:
                 return viewed
-            operands = quantised.operands(self.graph, declared, arranged, attributes)
+            operands = encoded.operands(self.graph, declared, arranged, attributes)
             return self.graph.emit(op, operands, source=self.source, **attributes)
         except ValueError as error:
             kinds = sorted({one.dtype for one in arranged if one is not None})

@@ -14,16 +14,16 @@ PARAMETERS = ("ids", "position", "lengths")
 
 def check_parameters(module: Any) -> None:
     """ConfigError unless `module` is a module whose `forward` has the parameters of a decoder."""
-    wanted = ", ".join(PARAMETERS)
+    requested = ", ".join(PARAMETERS)
     if not isinstance(module, torch.nn.Module):
         is_class = isinstance(module, type)
         got = f"the class {module.__name__}; make an object of it" if is_class else type(module).__name__
-        raise ConfigError(f"module: expected an nn.Module with forward({wanted}), got {got}")
+        raise ConfigError(f"module: expected an nn.Module with forward({requested}), got {got}")
     names = tuple(inspect.signature(module.forward).parameters)
     if names != PARAMETERS:
         got = ", ".join(names)
         raise ConfigError(
-            f"module: expected forward({wanted}), got {type(module).__name__}.forward({got}); "
+            f"module: expected forward({requested}), got {type(module).__name__}.forward({got}); "
             "suites/models/nets/cached.py makes such a module of a model of transformers"
         )
 

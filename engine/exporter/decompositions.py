@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.export import default_decompositions
 
-from engine.exporter.registry import overload
+from engine.exporter.handlers import overload
 from engine.exporter.torch_internals import OpOverload, can_decompose, decomposition
 
 _BILINEAR, _BICUBIC = 0, 2

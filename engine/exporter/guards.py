@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from engine.errors import ShapeError
-from engine.exporter.registry import Refusal
+from engine.exporter.handlers import Refusal
 from engine.exporter.symbols import Symbols
 
 _OPERATORS: dict[type[ast.AST], Any] = {

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from engine import sizes, terms
 from engine.errors import InternalError
-from engine.exporter.registry import Refusal
+from engine.exporter.handlers import Refusal
 from engine.exporter.torch_internals import FloorDiv, Max, Min, Mod, PythonMod
 
 _RELATIONS: dict[Any, Any] = {

@@ -19,8 +19,8 @@ from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
 from engine.exporter.dynamic import DynamicShapes, resolve_dynamic_shapes
+from engine.exporter.handlers import DEVICES, is_known, runs_for_effect
 from engine.exporter.quiet import quiet
-from engine.exporter.registry import DEVICES, is_known, runs_for_effect
 from engine.exporter.small_sizes import find_least_sizes
 from engine.exporter.sources import from_error
 from engine.exporter.symbols import Range, Ranges

@@ -15,8 +15,8 @@ from torch.fx.node import map_arg
 
 from engine.errors import InternalError
 from engine.exporter.context import CallContext, Missing, tensor_type
-from engine.exporter.quantised import decode
-from engine.exporter.registry import FaultyCall, Handler, Refusal, bind, find_handler, overload, runs_for_effect
+from engine.exporter.encoded import decode
+from engine.exporter.handlers import FaultyCall, Handler, Refusal, bind, find_handler, overload, runs_for_effect
 from engine.exporter.sources import from_trace, module_of
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, schema_arguments, tree_leaves

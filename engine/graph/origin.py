@@ -18,14 +18,14 @@ MOST_STEPS = 16
 """Maximum length of the chain of views of an origin; the longest chain of all models in the tests has 4."""
 
 
-class Step(NamedTuple):
+class ViewStep(NamedTuple):
     """One op that is a view, and its attributes."""
 
     op: str
     attributes: Mapping[str, Any]
 
 
-Steps = tuple[Step, ...]
+ViewSteps = tuple[ViewStep, ...]
 
 
 class Source(NamedTuple):
@@ -59,9 +59,9 @@ class Origin:
     value: str
     module: str = ""
     source: str = ""
-    view: Steps = ()
+    view: ViewSteps = ()
 
-    def through(self, steps: Steps | None) -> Origin | None:
+    def through(self, steps: ViewSteps | None) -> Origin | None:
         """This origin with `steps` after its view; None if `steps` is None or the chain becomes too long."""
         if steps is None:
             return None
@@ -78,20 +78,20 @@ class Origin:
         return exported
 
 
-def step_of(op: str, attributes: Mapping[str, Any]) -> Steps | None:
+def step_of(op: str, attributes: Mapping[str, Any]) -> ViewSteps | None:
     """The steps that `op` adds to the view of its input: one, or None if `op` is no view."""
-    return None if TABLE[op].view is None else (Step(op, dict(attributes)),)
+    return None if TABLE[op].view is None else (ViewStep(op, dict(attributes)),)
 
 
-def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: Sequence[int]) -> Steps | None:
+def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: Sequence[int]) -> ViewSteps | None:
     """The steps from the result of a view back to its input; None if the result lacks elements of the input.
 
     `before` and `after` are the shapes of the input and the result.
     """
     if op == "permute":
         order = attributes["axes_order"]
-        return (Step("permute", {"axes_order": tuple(order.index(axis) for axis in range(len(order)))}),)
-    back = Step("reshape", {"shape": tuple(before)})
+        return (ViewStep("permute", {"axes_order": tuple(order.index(axis) for axis in range(len(order)))}),)
+    back = ViewStep("reshape", {"shape": tuple(before)})
     if op == "reshape":
         return (back,)
     if op == "expand":
@@ -99,19 +99,19 @@ def undo(op: str, attributes: Mapping[str, Any], before: Sequence[int], after: S
     return None
 
 
-def _undo_expand(before: Sequence[int], after: Sequence[int], back: Step) -> Steps | None:
-    """Steps that take the first element of each repeated axis; None if such an axis may be empty."""
+def _undo_expand(before: Sequence[int], after: Sequence[int], back: ViewStep) -> ViewSteps | None:
+    """ViewSteps that take the first element of each repeated axis; None if such an axis may be empty."""
     added = len(after) - len(before)
-    steps: Steps = ()
+    steps: ViewSteps = ()
     for axis, size in enumerate(after):
         if axis < added or not sizes.same(before[axis - added], size):
             if not sizes.at_most(1, size):
                 return None
-            steps += (Step("slice", {"axis": axis, "start": 0, "stop": 1, "step": 1}),)
+            steps += (ViewStep("slice", {"axis": axis, "start": 0, "stop": 1, "step": 1}),)
     return (*steps, back) if added else steps
 
 
-def _appended(view: Steps, step: Step) -> Steps:
+def _appended(view: ViewSteps, step: ViewStep) -> ViewSteps:
     """`view` with `step` added; merges consecutive reshapes or permutes, and drops a permute that changes nothing."""
     if view and view[-1].op == step.op == "reshape":
         return (*view[:-1], step)
@@ -121,7 +121,7 @@ def _appended(view: Steps, step: Step) -> Steps:
     if view and view[-1].op == "permute":
         first = view[-1].attributes["axes_order"]
         order, view = tuple(first[axis] for axis in order), view[:-1]
-    return view if order == tuple(range(len(order))) else (*view, Step("permute", {"axes_order": order}))
+    return view if order == tuple(range(len(order))) else (*view, ViewStep("permute", {"axes_order": order}))
 
 
 def common_module(modules: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.ops.check import ANY, axis_of, of_dtype, of_rank, of_same_dtype, present, result, wrong
 from engine.ops.rounding import EXACT
-from engine.ops.table import Attribute, Attributes, Layout, Op, TensorType, Types, declare, remembered
+from engine.ops.table import Attribute, Attributes, Layout, Op, TensorType, Types, cached, declare
 from engine.sizes import same
 
 
@@ -43,7 +43,7 @@ def _view_reshape(layout: Layout, _attributes: Attributes, shape: tuple[int, ...
     return None if strides is None else Layout(shape, strides, layout.offset)
 
 
-@remembered
+@cached
 def _reshaped(
     old_shape: tuple[int, ...], old_strides: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
@@ -127,9 +127,9 @@ declare(
 # --- expand -----------------------------------------------------------------------------------------------------
 
 
-def _fits(size: int, wanted: int) -> bool:
-    """Whether an axis of `size` broadcasts to `wanted`; what holds for every call is asked first."""
-    return same(size, wanted) or same(size, 1) or size in (wanted, 1)
+def _fits(size: int, requested: int) -> bool:
+    """Whether an axis of `size` broadcasts to `requested`; what holds for every call is asked first."""
+    return same(size, requested) or same(size, 1) or size in (requested, 1)
 
 
 def _infer_expand(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
@@ -143,8 +143,8 @@ def _infer_expand(inputs: Types, attributes: Attributes) -> tuple[TensorType, ..
 def _view_expand(layout: Layout, _attributes: Attributes, shape: tuple[int, ...]) -> Layout:
     added = len(shape) - len(layout.shape)
     strides = [
-        stride if size == wanted else 0
-        for size, stride, wanted in zip(layout.shape, layout.strides, shape[added:], strict=True)
+        stride if size == requested else 0
+        for size, stride, requested in zip(layout.shape, layout.strides, shape[added:], strict=True)
     ]
     return Layout(shape, (*[0] * added, *strides), layout.offset)
 

@@ -85,10 +85,10 @@ class Layout(NamedTuple):
 
 
 # A model repeats its layers, and every plan asks the same of the same few layouts.
-remembered = lru_cache(maxsize=4096)
+cached = lru_cache(maxsize=4096)
 
 
-@remembered
+@cached
 def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides: list[int] = []
     step = 1
@@ -98,7 +98,7 @@ def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-@remembered
+@cached
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     if 0 in shape:
         return True
@@ -111,7 +111,7 @@ def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
-@remembered
+@cached
 def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     if 0 in shape:
         return 0

@@ -11,7 +11,7 @@ from engine.graph import Graph, Node, Value, can_join, join_sources
 from engine.ops import TensorType
 from engine.passes.base import Pass
 from engine.passes.fuse_epilogue import ACTIVATIONS
-from engine.passes.pattern import Call, Match, Rule, Var, apply, call
+from engine.passes.pattern import Match, NodePattern, Rule, Var, apply, call
 
 
 def _is_plain(node: Node) -> bool:
@@ -126,7 +126,9 @@ def _rules() -> tuple[Rule, ...]:
     first, second = (call("slice", whole, name=name) for name in ("gate", "up"))
     for op, attributes, name in ACTIVATIONS:
 
-        def product(a: Call, b: Call, op: str = op, attributes: dict[str, Any] = attributes) -> Call:
+        def product(
+            a: NodePattern, b: NodePattern, op: str = op, attributes: dict[str, Any] = attributes
+        ) -> NodePattern:
             return call("mul", call(op, a, **attributes), b)
 
         rules.append(Rule(product(gate, up), _pair(name), (_can_pair,)))

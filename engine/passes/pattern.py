@@ -1,7 +1,7 @@
 """The matcher of graph patterns, and the driver that rewrites matches. Patterns are data; guards are predicates.
 
-A pattern is a tree of `Call`, `Var`, `Scalar` and `OneOf`. A `Var` that occurs twice must match the same value, so
-patterns describe DAGs. A match is rewritten only if no node outside of it reads the results of its inner nodes.
+A pattern is a tree of `NodePattern`, `Var`, `Scalar` and `OneOf`. A `Var` that occurs twice must match the same value,
+so patterns describe DAGs. A match is rewritten only if no node outside of it reads the results of its inner nodes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Call:
+class NodePattern:
     """A node of op `op` whose inputs match and whose attributes include `attributes`; binds the node to `name`."""
 
     op: str
@@ -54,14 +54,14 @@ class OneOf:
     alternatives: tuple[Pattern, ...]
 
 
-Pattern = Var | Scalar | Call | OneOf
+Pattern = Var | Scalar | NodePattern | OneOf
 _PRODUCTS = frozenset({"mul", "div"})
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum"})
 
 
 @dataclass
 class Match:
-    """The values and nodes that a pattern matched: values by the names of `Var` and `Scalar`, calls by those of `Call`.
+    """The values and nodes that a pattern matched: values by the names of `Var` and `Scalar`, nodes by theirs.
 
     `nodes` has every matched node, the root first.
     """
@@ -80,9 +80,9 @@ class Match:
         return float(number)
 
 
-def call(op: str, *inputs: Pattern, name: str = "", **attributes: Any) -> Call:
-    """A `Call` with its inputs as positional and its attributes as keyword arguments."""
-    return Call(op, inputs, attributes, name)
+def call(op: str, *inputs: Pattern, name: str = "", **attributes: Any) -> NodePattern:
+    """A `NodePattern` with its inputs as positional and its attributes as keyword arguments."""
+    return NodePattern(op, inputs, attributes, name)
 
 
 def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
@@ -105,7 +105,7 @@ def matches(pattern: Pattern, value: Value, found: Match) -> Iterator[Match]:
         case OneOf(alternatives):
             for alternative in alternatives:
                 yield from matches(alternative, value, found)
-        case Call():
+        case NodePattern():
             yield from _call(pattern, value, found)
 
 
@@ -117,7 +117,7 @@ def _is_rounded(expected: float, number: float, value: Value) -> bool:
     return kind is not None and number == float(np.asarray(expected).astype(dtypes.dtype(kind).numpy))
 
 
-def _call(pattern: Call, value: Value, found: Match) -> Iterator[Match]:
+def _call(pattern: NodePattern, value: Value, found: Match) -> Iterator[Match]:
     root = value.node
     if root is None or root.decodes:
         return
@@ -175,7 +175,7 @@ def _inputs(patterns: Sequence[Pattern], values: Sequence[Value | None], found: 
 class Rule:
     """A pattern, the guards that must all hold, and what to put in place of a match.
 
-    The pattern's root is a `Call` or a `OneOf` of calls. `rewrite` emits nodes before the root and returns the new
+    The root is a `NodePattern` or a `OneOf` of them. `rewrite` emits nodes before the root and returns the new
     value; None leaves the match unchanged.
     """
 
@@ -210,12 +210,12 @@ def apply(graph: Graph, rules: Sequence[Rule]) -> int:
 def _root_ops(pattern: Pattern) -> list[str]:
     """The ops that a node may have at which `pattern` matches."""
     match pattern:
-        case Call(op):
+        case NodePattern(op):
             return [op, "cast"] if op in _PRODUCTS else [op]
         case OneOf(alternatives):
             return list(dict.fromkeys(op for alternative in alternatives for op in _root_ops(alternative)))
         case _:
-            raise TypeError(f"the root of a rule's pattern must be a Call or a OneOf of calls, not {pattern}")
+            raise TypeError(f"the root of a rule's pattern must be a NodePattern or a OneOf of calls, not {pattern}")
 
 
 def _rewrite(graph: Graph, root: Node, rule: Rule, users: Mapping[Value, list[Node]]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine import sizes
-from engine.graph.origin import MOST_STEPS, Origin, Step, Steps
+from engine.graph.origin import MOST_STEPS, Origin, ViewStep, ViewSteps
 from engine.ops import TABLE, Op
 from engine.program import formulas
 
@@ -63,10 +63,10 @@ def decode(data: Mapping[str, Any], count: int, scope: sizes.Scope, attributes: 
     return found
 
 
-def _view(data: Any, scope: sizes.Scope, attributes: Attributes) -> Steps:
+def _view(data: Any, scope: sizes.Scope, attributes: Attributes) -> ViewSteps:
     if not isinstance(data, list) or len(data) > MOST_STEPS:
         raise ValueError(f"not a chain of up to {MOST_STEPS} views")
-    steps = tuple(Step(op, attributes(TABLE[op], values, scope)) for op, values in data)
+    steps = tuple(ViewStep(op, attributes(TABLE[op], values, scope)) for op, values in data)
     for op, _attributes in steps:
         if TABLE[op].view is None:
             raise ValueError(f"{op} is no view")

@@ -95,9 +95,9 @@ class CompiledModel(ABC, Generic[Runner]):
     def _for_report(self, sizes: Mapping[str, int]) -> tuple[Runner, tuple[str, ...]]:
         """What runs for the sizes that a user names, and `Report.sizes` of it. Raises as `report`."""
         scope = self._interface.scope
-        wanted = scope.chosen(sizes)
-        chosen = self._at(tuple(wanted.values())) if sizes else self._example
-        return chosen, tuple(f"{n}={wanted[n]} of {s.low}..{s.high}" for n, s in scope.symbols.items())
+        requested = scope.chosen(sizes)
+        chosen = self._at(tuple(requested.values())) if sizes else self._example
+        return chosen, tuple(f"{n}={requested[n]} of {s.low}..{s.high}" for n, s in scope.symbols.items())
 
     # --- calling -------------------------------------------------------------------------------------------------
 

@@ -85,12 +85,12 @@ class Program(CompiledModel[Specialised]):
     # --- calling -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _short_way(self) -> Callable[[tuple[Any, ...]], Any]:
-        return self._example.short_way if self.lowered.is_fixed else lambda _args: UNUSUAL
+    def _fast_path(self) -> Callable[[tuple[Any, ...]], Any]:
+        return self._example.fast_path if self.lowered.is_fixed else lambda _args: UNUSUAL
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            result = self._short_way(args)
+            result = self._fast_path(args)
             if result is not UNUSUAL:
                 return result
         if not self.artifact.states:

@@ -53,7 +53,7 @@ class Specialised:
         self.boundary = Boundary(artifact, rebuild, device=target.device, recycle=config.outputs == "recycled")
         self._target, self._prepared = target, prepared
         self.executable = target.executable(artifact, self.config, prepared)
-        self.short_way = self.executable.short_way(self.boundary) or (lambda _args: UNUSUAL)
+        self.fast_path = self.executable.fast_path(self.boundary) or (lambda _args: UNUSUAL)
 
     def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
         """Run once, which changes `states`: the arrays of `state`, or copies of them.
@@ -61,7 +61,7 @@ class Specialised:
         Raises ShapeError and ExecutionError.
         """
         if not kwargs:
-            result = self.short_way(args)
+            result = self.fast_path(args)
             if result is not UNUSUAL:
                 return result
         inputs = self.boundary.unpack(args, kwargs, state)

@@ -49,7 +49,7 @@ def require(name: str) -> Target:
     return target
 
 
-def settle(config: Config) -> Config:
+def resolve(config: Config) -> Config:
     """The Config with what its target chooses where the user does not."""
     if config.activations is not None:
         return config

@@ -63,17 +63,17 @@ class Device(ABC):
         """Copy a user's dense array or tensor, which the device admits, to a value of this device."""
         self.write(value, as_array(given))
 
-    def copy_out(self, value: Any, wanted: Any) -> None:
+    def copy_out(self, value: Any, requested: Any) -> None:
         """Copy a value of this device to a dense array or tensor for the user."""
-        as_array(wanted)[...] = self.read(value)
+        as_array(requested)[...] = self.read(value)
 
     def wait(self) -> None:
         """Wait until the device has done what this thread has enqueued, such as calls whose results stay there."""
         return
 
-    def enqueues_to(self, wanted: Any) -> bool:
+    def enqueues_to(self, requested: Any) -> bool:
         """True if `copy_out` to this array or tensor is enqueued behind the run, so that nobody need wait for it."""
-        del wanted
+        del requested
         return False
 
     def admits(self, tensor: Any) -> bool:
@@ -273,7 +273,7 @@ class Executable(ABC):
         """JSON-able facts that decide what runs, for the digest."""
         return None
 
-    def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+    def fast_path(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
         """A faster way from positional arguments to the model's result, or None.
 
         It answers `UNUSUAL`, before anything has run, to arguments that are not for it. `boundary` is the

@@ -55,7 +55,7 @@ class _Binder:
         self.keep = keep
         self.steps: list[Step] = []
         self.places: dict[int, Place] = {}
-        self.tenants: dict[Storage, list[Place]] = {}
+        self.places_in: dict[Storage, list[Place]] = {}
         self.arena: list[TensorType] = []
         self.chosen: dict[tuple[Any, ...], Step] = {}
         for kind, values in (("input", artifact.call_inputs), ("state", artifact.state_inputs)):
@@ -67,7 +67,7 @@ class _Binder:
     def _place(self, storage: Storage, dtype: str, layout: Layout) -> Place:
         place = Place(storage, dtype, layout)
         if storage.kind == "arena":  # only places in the arena are moved
-            self.tenants.setdefault(storage, []).append(place)
+            self.places_in.setdefault(storage, []).append(place)
         return place
 
     def _whole(self, storage: Storage, type_: TensorType) -> Place:
@@ -229,11 +229,11 @@ class _Binder:
 
     def _move(self, old: Storage, new: Storage) -> None:
         """Move all places in the storage `old`, which is in the arena, to the storage `new`."""
-        moved = self.tenants.pop(old, [])
+        moved = self.places_in.pop(old, [])
         for place in moved:
             place.storage = new
         if new.kind == "arena":
-            self.tenants.setdefault(new, []).extend(moved)
+            self.places_in.setdefault(new, []).extend(moved)
 
     # --- memory ----------------------------------------------------------------------------------------------------
 

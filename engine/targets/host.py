@@ -92,7 +92,7 @@ class Recycler:
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An uninitialised array in memory that nothing refers to except this array and its views."""
         nbytes = math.prod(shape) * dtype.itemsize
-        return np.asarray(_Lease(self, self._piece(nbytes), nbytes)).view(dtype).reshape(shape)
+        return np.asarray(_Block(self, self._piece(nbytes), nbytes)).view(dtype).reshape(shape)
 
     def _piece(self, nbytes: int) -> np.ndarray:
         for _ in range(len(self._free)):
@@ -115,7 +115,7 @@ class Recycler:
                 break
 
 
-class _Lease:
+class _Block:
     """The base of all arrays over a buffer. It is deleted with the last of them and gives the buffer back."""
 
     def __init__(self, recycler: Recycler, piece: np.ndarray, nbytes: int) -> None:

@@ -35,19 +35,19 @@ class StagedContext(Context):
             self._device.copy_in(value, given)
         self._context.run(self._values.get("input", inputs), self._values.get("output", outputs))
         self._outputs = []
-        for value, wanted in zip(self._values.get("output", ()), outputs, strict="output" in self._values):
-            if self._device.enqueues_to(wanted):
-                self._device.copy_out(value, wanted)
+        for value, requested in zip(self._values.get("output", ()), outputs, strict="output" in self._values):
+            if self._device.enqueues_to(requested):
+                self._device.copy_out(value, requested)
             else:
-                self._outputs.append((value, wanted))
+                self._outputs.append((value, requested))
 
     def synchronize(self) -> None:
         """As `Context.synchronize`. A call that leaves all of its results on the device does not wait."""
         outputs, self._outputs = self._outputs, []
         if outputs or not self._values.get("output"):
             self._context.synchronize()
-        for value, wanted in outputs:
-            self._device.copy_out(value, wanted)
+        for value, requested in outputs:
+            self._device.copy_out(value, requested)
 
     def look(self, place: Place) -> np.ndarray:
         return self._context.look(place)

@@ -10,8 +10,8 @@ from torch.fx import GraphModule
 from engine import targets
 from engine.config import Config
 from engine.exporter.torch_internals import CompileContext, TracingContext
+from engine.torch_backend.compiled_graph import CompiledGraph
 from engine.torch_backend.functional import make_functional, rewrite_in_aten
-from engine.torch_backend.graph import CompiledGraph
 
 
 def compile_graph(

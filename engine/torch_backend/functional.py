@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 from engine.errors import ConfigError, ShapeError
 from engine.exporter import aten as _handlers  # noqa: F401  # imported for what it registers
 from engine.exporter.decompositions import CHOSEN
-from engine.exporter.registry import HANDLERS, kept_whole, overload
+from engine.exporter.handlers import HANDLERS, kept_whole, overload
 from engine.exporter.sources import from_trace
 from engine.exporter.torch_internals import OpOverload, compile_functional_graphs, decomposition, keep_whole
 from engine.targets.base import Device

@@ -17,7 +17,7 @@ from engine.exporter.torch_internals import storage_key
 from engine.torch_backend.layouts import Value, ensure_strides, evaluate, evaluate_all, strides_of
 
 
-class View(NamedTuple):
+class ResultView(NamedTuple):
     """How a result lies in a tensor, in elements; sizes may be symbolic.
 
     `whole` has the strides of the tensor (None: row by row), `argument` its position if it is an input, else None.
@@ -39,7 +39,7 @@ class View(NamedTuple):
         return tensor if self.whole is None else ensure_strides(tensor, evaluate_all(self.whole, value))
 
 
-def make_views(results: list[Any], views: Mapping[int, View], args: Sequence[Any], value: Value) -> list[Any]:
+def make_views(results: list[Any], views: Mapping[int, ResultView], args: Sequence[Any], value: Value) -> list[Any]:
     """Replaces `results` of the graph after `extract_views` by their `views`, which share memory, and returns them."""
     known: dict[int, torch.Tensor] = {}
     whole = {position: results[position] for position in views}
@@ -54,7 +54,7 @@ def make_views(results: list[Any], views: Mapping[int, View], args: Sequence[Any
     return results
 
 
-def extract_views(module: GraphModule) -> dict[int, View]:
+def extract_views(module: GraphModule) -> dict[int, ResultView]:
     """Changes `module` to return whole tensors in place of views that share memory, and None for views of inputs.
     Returns position of a result -> its view.
     """
@@ -65,7 +65,7 @@ def extract_views(module: GraphModule) -> dict[int, View]:
     shared: dict[Node, set[Node]] = {}
     for result, base in roots.items():
         shared.setdefault(base, set()).add(result)
-    views: dict[int, View] = {}
+    views: dict[int, ResultView] = {}
     replaced = list(results)
     for position, result in enumerate(results):
         if result not in roots:
@@ -76,7 +76,7 @@ def extract_views(module: GraphModule) -> dict[int, View]:
         if (base not in inputs and len(shared[base]) < 2) or not reads_alike:
             continue
         offset = value.storage_offset() - whole.storage_offset()
-        views[position] = View(tuple(value.shape), value.stride(), offset, strides_of(whole), inputs.get(base))
+        views[position] = ResultView(tuple(value.shape), value.stride(), offset, strides_of(whole), inputs.get(base))
         replaced[position] = None if base in inputs else base
     output.args = (tuple(replaced),)
     return views

@@ -12,7 +12,7 @@ from torch import nn
 import engine
 from engine.exporter import walk
 from engine.exporter.context import Missing
-from engine.exporter.registry import HANDLERS
+from engine.exporter.handlers import HANDLERS
 from tests import messages
 
 RELU = torch.ops.aten.relu.default

@@ -20,7 +20,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 import engine
 import engine.dynamo
-from engine.exporter import registry, walk
+from engine.exporter import handlers, walk
 from suites import models
 from tests.modules import Function
 
@@ -70,7 +70,7 @@ def settings(known):
 def composite_kernels():
     """How torch defines operators by others; exporters replace these definitions for a while."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
-    return {op: op.py_kernels.get(key) for op in registry.HANDLERS}
+    return {op: op.py_kernels.get(key) for op in handlers.HANDLERS}
 
 
 @pytest.fixture(scope="module", autouse=True)

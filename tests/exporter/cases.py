@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.exporter.registry import overload
+from engine.exporter.handlers import overload
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 import engine
 from engine.exporter import export_with_torch, translate
 from engine.exporter.coverage import PAGE, TABLE, page
-from engine.exporter.registry import HANDLERS, overload
+from engine.exporter.handlers import HANDLERS, overload
 from tests.exporter import cases_decomposed, cases_numeric, cases_order, cases_pointwise, cases_shape, cases_spatial
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.exporter.coverage import PAGE, packets, page, rows
-from engine.exporter.registry import HANDLERS, overload
+from engine.exporter.handlers import HANDLERS, overload
 from tests.exporter.coverage import NAMES, ROOT, row
 
 ROWS = {one["name"]: one for one in rows()}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.exporter import export
-from engine.exporter.registry import COMMON, HANDLERS, REFUSED, overload
+from engine.exporter.handlers import COMMON, HANDLERS, REFUSED, overload
 from engine.exporter.torch_export import run_torch_export
 from tests.exporter.cases import Module, Recorder
 from tests.exporter.coverage import CASES

@@ -16,7 +16,7 @@ from torch import nn
 
 import engine
 from engine.errors import ConfigError, DecodedWeightsWarning, UnsupportedOp
-from engine.exporter.registry import FOREIGN, find_handler
+from engine.exporter.handlers import FOREIGN, find_handler
 from engine.targets.cpu import native
 from tests import messages
 from tests.exporter.quantised_models import IDS, WEIGHTS, in_float64, made, qdq, weight_only

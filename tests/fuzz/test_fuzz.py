@@ -172,7 +172,7 @@ def test_an_error_that_is_not_promised_is_found(tmp_path, monkeypatch):
     def fail(self):
         raise MemoryError("planted")
 
-    monkeypatch.setattr(CpuExecutable, "lend", fail)
+    monkeypatch.setattr(CpuExecutable, "make_memory", fail)
     assert list(findings(range(1), tmp_path)) == ["MemoryError: planted"]
 
 

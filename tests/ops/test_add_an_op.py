@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from engine import dtypes, targets
-from engine.exporter import context, export, registry
+from engine.exporter import context, export, handlers
 from engine.ops import TABLE, TensorType, generate, pointwise
 from engine.ops.table import Attributes
 from tests import messages
@@ -122,15 +122,15 @@ def test_the_row_of_the_registry_has_the_form_of_the_others(root, page):
 
 
 def test_the_handler_lowers_what_torch_exports(declared, python):
-    before = dict(registry.HANDLERS)
-    names = {"aten": registry.aten, **vars(context)}
+    before = dict(handlers.HANDLERS)
+    names = {"aten": handlers.aten, **vars(context)}
     try:
         exec(python[3], names)
         module = torch.nn.Sequential(torch.nn.LeakyReLU(0.25)).eval()
         graph = export(module, (torch.zeros(2, 3),)).graph
     finally:
-        registry.HANDLERS.clear()
-        registry.HANDLERS.update(before)
+        handlers.HANDLERS.clear()
+        handlers.HANDLERS.update(before)
     (node,) = [n for n in graph.nodes if n.op is declared]
     assert node.attributes == {"slope": 0.25}
     assert [v.node for v in graph.outputs] == [node]

@@ -1,4 +1,4 @@
-"""What each ATen overload means in graph ops, one family a file. Importing this fills `registry.HANDLERS`."""
+"""What each ATen overload means in graph ops, one family a file. Importing this fills `handlers.HANDLERS`."""
 
 from engine.exporter.aten import (
     activation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.exporter.context import CallContext
-from engine.exporter.registry import FROM_META, aten
+from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 
 

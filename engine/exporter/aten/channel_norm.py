@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from engine.exporter.context import CallContext, Missing
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 _MOMENTUM = "how fast kept statistics move, which they do in training only"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.errors import ShapeError
 from engine.exporter.context import CallContext
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 Ints = Sequence[int]

@@ -6,7 +6,7 @@ import math
 
 from engine import dtypes
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import FROM_META, aten
+from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 from engine.ops.create import clamped_diagonal
 from engine.sizes import Size, whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 

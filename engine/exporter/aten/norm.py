@@ -9,7 +9,7 @@ import torch
 
 from engine.exporter.aten.channel_norm import FOR_GRADIENTS
 from engine.exporter.context import CallContext, Missing
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 from engine.ops.table import broadcast
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.exporter.context import CallContext
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 
@@ -11,8 +11,8 @@ def _first(x: CallContext, value: Value, count: int | None, dim: int, descending
     """[values, positions] of the first `count` along `dim` in order, or of all. Equal elements keep their order."""
     shape, line = value.shape, x.lifted(value)
     axis = x.axis(dim, len(shape))
-    wanted = line.shape[axis] if count is None else count
-    places = x.emit("argsort", line, axis=axis, count=wanted, descending=descending)
+    requested = line.shape[axis] if count is None else count
+    places = x.emit("argsort", line, axis=axis, count=requested, descending=descending)
     values = x.emit("gather", line, places, axis=axis)
     if shape:
         return [values, places]

@@ -8,7 +8,7 @@ import torch
 
 from engine import torch_ops as _operators  # noqa: F401  # imported for what it registers with torch
 from engine.exporter.context import CallContext, dtype_name, torch_dtype
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 

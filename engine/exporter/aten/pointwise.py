@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine import dtypes
 from engine.exporter.context import CallContext, Number, Operand
-from engine.exporter.registry import FROM_META, aten
+from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 
 

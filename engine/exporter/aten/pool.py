@@ -10,7 +10,7 @@ import numpy as np
 from engine.exporter.aten.conv import batched, spread
 from engine.exporter.aten.resample import resampled
 from engine.exporter.context import CallContext, Missing
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 Ints = Sequence[int]
@@ -70,15 +70,15 @@ def _taps(size: int, count: int) -> np.ndarray:
 
 def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
     """Axis after axis where windows differ in size: the mean over a box is the mean of means of equal counts."""
-    spatial, wanted = value.shape[len(value.shape) - axes :], spread(output_size, axes)
-    if all(n == 1 for n in wanted):
+    spatial, requested = value.shape[len(value.shape) - axes :], spread(output_size, axes)
+    if all(n == 1 for n in requested):
         over = tuple(range(len(value.shape) - axes, len(value.shape)))
         return x.emit("mean", value, axes=over, keepdims=True)
-    if all(n and size % n == 0 for size, n in zip(spatial, wanted, strict=True)):
-        kernel = [size // n for size, n in zip(spatial, wanted, strict=True)]
+    if all(n and size % n == 0 for size, n in zip(spatial, requested, strict=True)):
+        kernel = [size // n for size, n in zip(spatial, requested, strict=True)]
         return _pool(x, "avg_pool", axes, value, kernel, (), (0,))
     steps = []
-    for axis, (size, n) in enumerate(zip(spatial, wanted, strict=True), len(value.shape) - axes):
+    for axis, (size, n) in enumerate(zip(spatial, requested, strict=True), len(value.shape) - axes):
         taps = _taps(size, n)
         steps.append((axis, taps, 1 / np.maximum(1, np.sum(taps >= 0, axis=1, keepdims=True)) * np.ones(taps.shape)))
     return resampled(x, value, steps)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.exporter import quantised
+from engine.exporter import encoded
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import FROM_META, foreign, refused
+from engine.exporter.handlers import FROM_META, foreign, refused
 from engine.exporter.weights import to_numpy, to_torch
 from engine.graph import Value, find_constant, stem_of
 
@@ -53,8 +53,8 @@ def _dequantise(
     if isinstance(given, Value) and given.type.size == 1:
         given, axis = float(given.elements.reshape(-1)[0]), None
     try:
-        return quantised.encode(x.graph, data, given, axis, x.result.dtype, name)
-    except (quantised.Unstorable, ValueError) as error:
+        return encoded.encode(x.graph, data, given, axis, x.result.dtype, name)
+    except (encoded.Unstorable, ValueError) as error:
         x.refuse(f"{name}: {error}")
 
 

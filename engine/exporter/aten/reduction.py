@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import FROM_META, aten
+from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 
 Dims = int | Sequence[int] | None

@@ -1,6 +1,6 @@
 """Calls that are refused for what they are, with the reason that a user can act upon."""
 
-from engine.exporter.registry import refused
+from engine.exporter.handlers import refused
 
 refused(
     "its result depends on the values of tensors, and a program's shapes and branches are fixed",

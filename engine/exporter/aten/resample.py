@@ -13,7 +13,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 from engine.ops import MAX_RANK
 
@@ -71,26 +71,26 @@ def resampled(x: CallContext, value: Value, steps: Sequence[Step]) -> Value:
 def _scales(
     x: CallContext, value: Value, factors: Sequence[float | None] | None, real: Any
 ) -> list[tuple[int, int, int, Any]]:
-    """(axis, size, wanted size, elements a step) of each spatial axis, the step from the factor where there is one."""
+    """(axis, size, requested size, elements a step) of each spatial axis; the step is from the factor if there is one."""
     axes = len(value.shape) - 2
     rows = []
     for axis, factor in enumerate(factors or [None] * axes, 2):
-        size, wanted = int(value.shape[axis]), int(x.result.shape[axis])  # the weights are computed for these alone
-        step = real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(wanted)
-        rows.append((axis, size, wanted, step))
+        size, requested = int(value.shape[axis]), int(x.result.shape[axis])  # the weights are computed for these alone
+        step = real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(requested)
+        rows.append((axis, size, requested, step))
     return rows
 
 
 def _nearest(x: CallContext, value: Value, factors: Sequence[float | None] | None, shift: float) -> Value:
     """Elements repeated where all axes grow by whole numbers, which are views and one copy; else selected."""
     chosen = {}
-    for axis, size, wanted, step in _scales(x, value, factors, np.float32):
-        steps = (np.arange(wanted, dtype=np.float32) + np.float32(shift)) * step
+    for axis, size, requested, step in _scales(x, value, factors, np.float32):
+        steps = (np.arange(requested, dtype=np.float32) + np.float32(shift)) * step
         places = np.minimum(np.floor(steps).astype(np.int64), size - 1)
-        if wanted == size and not shift:
+        if requested == size and not shift:
             places = np.arange(size)
-        elif wanted == 2 * size and not shift:
-            places = np.arange(wanted) // 2
+        elif requested == 2 * size and not shift:
+            places = np.arange(requested) // 2
         chosen[axis] = places
     repeats = {axis: _repeats(places, value.shape[axis]) for axis, places in chosen.items()}
     if all(repeats.values()) and len(value.shape) + len(repeats) <= MAX_RANK:
@@ -116,11 +116,11 @@ def _repeated(x: CallContext, value: Value, repeats: dict[int, int]) -> Value:
     return x.reshape(x.expand(x.reshape(value, apart), wide), x.result.shape)
 
 
-def _sources(size: int, wanted: int, step: Any, *, align: bool, real: Any) -> np.ndarray:
+def _sources(size: int, requested: int, step: Any, *, align: bool, real: Any) -> np.ndarray:
     """Where each element of the result lies among those of the input."""
-    places = np.arange(wanted).astype(real)
+    places = np.arange(requested).astype(real)
     if align:
-        return np.asarray(places * (real(size - 1) / real(wanted - 1) if wanted > 1 else real(0)))
+        return np.asarray(places * (real(size - 1) / real(requested - 1) if requested > 1 else real(0)))
     return np.asarray(step * (places + real(0.5)) - real(0.5))
 
 
@@ -152,10 +152,10 @@ def _interpolated(
 ) -> Value:
     real = np.float64 if value.dtype == "float64" else np.float32
     steps: list[Step] = []
-    for axis, size, wanted, step in _scales(x, value, factors, real):
-        if size == wanted and not cubic:
+    for axis, size, requested, step in _scales(x, value, factors, real):
+        if size == requested and not cubic:
             continue  # each element is its own source, whatever the factor says
-        sources = _sources(size, wanted, step, align=align, real=real)
+        sources = _sources(size, requested, step, align=align, real=real)
         steps.append((axis, *(_cubic_step if cubic else _linear_step)(size, sources)))
     if steps and dtypes.dtype(value.dtype).kind != "float":
         x.refuse(

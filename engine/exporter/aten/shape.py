@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.exporter.context import CallContext, Number
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 from engine.ops import MAX_RANK
 from engine.sizes import is_fixed
@@ -104,7 +104,7 @@ def movedim(x: CallContext, self: Value, source: int | Sequence[int], destinatio
 @aten("expand")
 def expand(x: CallContext, self: Value, size: Sequence[int]) -> Value:
     kept = (*[-1] * (len(size) - len(self.shape)), *self.shape)
-    return x.expand(self, [own if wanted == -1 else wanted for own, wanted in zip(kept, size, strict=True)])
+    return x.expand(self, [own if requested == -1 else requested for own, requested in zip(kept, size, strict=True)])
 
 
 @aten("expand_as")

@@ -10,7 +10,7 @@ import numpy as np
 from engine import dtypes
 from engine.exporter.aten.indexing import positions
 from engine.exporter.context import CallContext, Operand
-from engine.exporter.registry import aten
+from engine.exporter.handlers import aten
 from engine.graph import Value
 
 # --- along one axis ---------------------------------------------------------------------------------------------

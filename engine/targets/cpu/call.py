@@ -17,7 +17,7 @@ from engine.targets.base import UNUSUAL
 from engine.targets.cpu import native
 
 
-class Boundary(Protocol):
+class FlatBoundary(Protocol):
     """The attributes of `engine.runtime.boundary.Boundary` that the fast path reads."""
 
     is_flat: bool
@@ -34,19 +34,19 @@ class Boundary(Protocol):
         """The results in the model's own structure."""
 
 
-class Lender(Protocol):
-    """The attributes of `CpuExecutable` that the fast path uses: `free` is idle working memory, `lend` creates more."""
+class MemorySource(Protocol):
+    """What the fast path uses of `CpuExecutable`: `free` is idle working memory, `make_memory` makes more."""
 
     free: list[Any]
 
-    def lend(self) -> Any:
-        """As `CpuExecutable.lend`."""
+    def make_memory(self) -> Any:
+        """As `CpuExecutable.make_memory`."""
 
     def failure(self, status: int, number: int) -> ExecutionError:
         """As `CpuExecutable.failure`."""
 
 
-def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ...]], Any]:
+def fast_path(boundary: FlatBoundary, executable: MemorySource) -> Callable[[tuple[Any, ...]], Any]:
     """A function of positional arguments that returns the model's result, or `UNUSUAL` if it did not run.
 
     It raises as `CpuExecutable.run`.
@@ -65,10 +65,10 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
         if len(args) != count:
             return UNUSUAL
         try:
-            lent = free.pop()
+            memory = free.pop()
         except IndexError:
-            lent = executable.lend()
-        run, pointers, words, failed, _arena = lent
+            memory = executable.make_memory()
+        run, pointers, words, failed, _arena = memory
         makers = new_arrays
         position = 0
         try:
@@ -99,7 +99,7 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
         except RuntimeError:  # a tensor without one memory: sparse, nested, or a wrapper of torch.func
             pass
         if position < count:
-            free.append(lent)
+            free.append(memory)
             return UNUSUAL
         outputs = []
         try:
@@ -117,10 +117,10 @@ def short_way(boundary: Boundary, executable: Lender) -> Callable[[tuple[Any, ..
         except RuntimeError:  # as above: a mode of torch has made it
             pass
         if position < total:
-            free.append(lent)
+            free.append(memory)
             return UNUSUAL
         status = run()
-        free.append(lent)
+        free.append(memory)
         if status:
             raise executable.failure(status, failed[0])
         return outputs[0] if single else boundary.pack(outputs)

@@ -26,7 +26,7 @@ _FAILURES = {
     lib.EB_INDEX_OUT_OF_RANGE: "an index is out of range",
     lib.EB_DIVISION_BY_ZERO: "an integer is divided by zero",
 }
-Lent = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
+CallMemory = tuple[Callable[[], int], Any, Any, Any, np.ndarray]
 """Working memory of one call: the C call, base pointers, the same as integers, number of the failed step, arena."""
 
 
@@ -54,7 +54,7 @@ class CpuExecutable(BoundExecutable):
         self.threads = threads
         self._per_node = per_node
         self.count = len(plan.steps)
-        self._weights, self._lease = (
+        self._weights, self._use = (
             weights,
             weights.prepare(plan, threads),
         )  # keep the memory to which the tables refer
@@ -70,7 +70,7 @@ class CpuExecutable(BoundExecutable):
             self._fill(self._nodes + number, self._operands + first, step)
             first += len(step.operands)
         self._place()
-        self.free: list[Lent] = []  # working memory that no call uses
+        self.free: list[CallMemory] = []  # working memory that no call uses
 
     def _fill(self, node: Any, operands: Any, step: Step) -> None:
         """Copy the kernel's plan to `node` and `operands`, and set the places of the operands."""
@@ -122,13 +122,13 @@ class CpuExecutable(BoundExecutable):
     def context(self, states: Sequence[Any] = ()) -> Context:
         return _CallContext(self, states)
 
-    def _borrow(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Lent:
+    def _take_memory(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> CallMemory:
         """Take free working memory, and set the addresses of inputs (states after them) and outputs in it."""
         try:
-            lent = self.free.pop()
+            memory = self.free.pop()
         except IndexError:
-            lent = self.lend()
-        _call, pointers, words, _failed, _arena = lent
+            memory = self.make_memory()
+        _call, pointers, words, _failed, _arena = memory
         for position, value in enumerate((*inputs, *outputs), 1):
             if not isinstance(value, np.ndarray):
                 words[position] = value.data_ptr()
@@ -137,9 +137,9 @@ class CpuExecutable(BoundExecutable):
                     pointers[position] = native.address_of(value)
                 except ValueError:  # bfloat16
                     pointers[position] = native.address_of(value.view(np.int16))
-        return lent
+        return memory
 
-    def lend(self) -> Lent:
+    def make_memory(self) -> CallMemory:
         """Create working memory for a call; called when all existing ones are in use."""
         arena = HOST.allocate(self.plan.arena_bytes).memory
         words = ffi.new("uintptr_t[]", self._addresses)
@@ -153,19 +153,19 @@ class CpuExecutable(BoundExecutable):
         if self._per_node:
             self._run_per_node((*inputs, *states), outputs)
             return
-        lent = self._borrow((*inputs, *states), outputs)
-        status = lent[0]()
-        self.free.append(lent)
+        memory = self._take_memory((*inputs, *states), outputs)
+        status = memory[0]()
+        self.free.append(memory)
         if status:
-            raise self.failure(status, lent[3][0])
+            raise self.failure(status, memory[3][0])
 
     def _run_per_node(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        lent = self._borrow(inputs, outputs)
+        memory = self._take_memory(inputs, outputs)
         try:
             for number in range(self.count):
-                self._run_step(lent, number)
+                self._run_step(memory, number)
         finally:
-            self.free.append(lent)
+            self.free.append(memory)
 
     def _counters(self) -> tuple[np.ndarray, Any]:
         """Zeros for ticks [threads, steps], and an eb_profile with which a run adds its ticks to them."""
@@ -174,11 +174,11 @@ class CpuExecutable(BoundExecutable):
 
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
         """As `Executable.run_timed`. With one thread the steps sum to the run: they share clock readings."""
-        lent = self._borrow((*inputs, *states), outputs)
-        _call, pointers, _words, failed, _arena = lent
+        memory = self._take_memory((*inputs, *states), outputs)
+        _call, pointers, _words, failed, _arena = memory
         busy, profile = self._counters()
         status = lib.eb_run(self._nodes, 0, self.count, pointers, self.threads, profile, failed)
-        self.free.append(lent)
+        self.free.append(memory)
         if status != native.OK:
             raise self.failure(status, failed[0])
         return RunTimes(busy, profile.wall, native.tick_seconds(), native.clock())
@@ -190,13 +190,13 @@ class CpuExecutable(BoundExecutable):
 
         The caller keeps `inputs`, `outputs`, this executable and the third result alive as long as it uses the calls.
         """
-        lent = self._borrow(inputs, outputs)
+        memory = self._take_memory(inputs, outputs)
         busy, profile = self._counters()
-        counted = partial(lib.eb_run, self._nodes, 0, self.count, lent[1], self.threads, profile, lent[3])
-        return lent[0], counted, (lent, busy)
+        counted = partial(lib.eb_run, self._nodes, 0, self.count, memory[1], self.threads, profile, memory[3])
+        return memory[0], counted, (memory, busy)
 
-    def _run_step(self, lent: Lent, number: int) -> None:
-        _call, pointers, _words, failed, _arena = lent
+    def _run_step(self, memory: CallMemory, number: int) -> None:
+        _call, pointers, _words, failed, _arena = memory
         status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)
         if status != native.OK:
             raise self.failure(status, failed[0])
@@ -230,8 +230,8 @@ class CpuExecutable(BoundExecutable):
             if place is not None
         }
         unread = _parts_by_last_use(artifact, plan)
-        lent, ran = self._borrow([*inputs, *states], outputs), 0
-        arena = lent[4]
+        memory, ran = self._take_memory([*inputs, *states], outputs), 0
+        arena = memory[4]
 
         def read(value: int) -> np.ndarray:
             if value in artifact.components:
@@ -249,7 +249,7 @@ class CpuExecutable(BoundExecutable):
                 until = max(written.get(plan.places[value].storage, -1) for value in instruction.outputs)
                 for number in range(ran, until + 1):
                     start = time.perf_counter()
-                    self._run_step(lent, number)
+                    self._run_step(memory, number)
                     if plan.steps[number].instruction == index:
                         seconds = time.perf_counter() - start
                     ran = number + 1
@@ -258,14 +258,14 @@ class CpuExecutable(BoundExecutable):
                 for part in unread.get(index, ()):
                     release(arena[plan.arena_offsets[part] :][: plan.arena_sizes[part]])
         finally:
-            self.free.append(lent)
+            self.free.append(memory)
 
     def identity(self) -> Any:
         return [super().identity(), self._per_node]
 
-    def short_way(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-        """As `Executable.short_way`; none for a program with states."""
-        return None if self._per_node or self.artifact.states else call.short_way(boundary, self)
+    def fast_path(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+        """As `Executable.fast_path`; none for a program with states."""
+        return None if self._per_node or self.artifact.states else call.fast_path(boundary, self)
 
 
 def _parts_by_last_use(artifact: Artifact, plan: BoundPlan) -> dict[int, list[int]]:

@@ -160,12 +160,12 @@ class Node(NamedTuple):
     kept: tuple[Any, ...]  # memory that the node refers to
 
 
-def plan(step: Step, kernel: Kernel, *, wanted: bool = False) -> Planned | NeedsDense | None:
+def plan(step: Step, kernel: Kernel, *, requested: bool = False) -> Planned | NeedsDense | None:
     """How `kernel` will run `step`; NEEDS_DENSE if it needs dense inputs; None if it cannot run it.
 
-    A `wanted` kernel, which the configuration names, runs the step even if another kernel is faster.
+    A `requested` kernel, which the configuration names, runs the step even if another kernel is faster.
     """
-    made = _node(step, kernel, wanted=wanted)
+    made = _node(step, kernel, requested=requested)
     node, operands, _kept = made
     packed: dict[int, PackedLayout] = {}
     for position, place in enumerate(step.operands[: step.n_inputs]):
@@ -182,7 +182,7 @@ def plan(step: Step, kernel: Kernel, *, wanted: bool = False) -> Planned | Needs
     return NEEDS_DENSE if status == lib.EB_NEEDS_DENSE else None
 
 
-def _node(step: Step, kernel: Kernel, *, wanted: bool = False) -> Node:
+def _node(step: Step, kernel: Kernel, *, requested: bool = False) -> Node:
     """An eb_node for `step`, not planned yet."""
     node, operands = ffi.new("eb_node *"), ffi.new("eb_tensor[]", len(step.operands))
     for tensor, place in zip(operands, step.operands, strict=True):
@@ -191,7 +191,7 @@ def _node(step: Step, kernel: Kernel, *, wanted: bool = False) -> Node:
         operands[position].encoding = encodings()[how.encoding.family]
         operands[position].axis, operands[position].parts = how.encoding.axis, how.parts
     ints, reals = ffi.new("int64_t[]", step.ints or [0]), ffi.new("double[]", step.reals or [0.0])
-    node.kernel, node.wanted = kernel.row, wanted
+    node.kernel, node.requested = kernel.row, requested
     node.n_inputs, node.n_outputs = step.n_inputs, len(step.operands) - step.n_inputs
     node.n_ints, node.n_reals = len(step.ints), len(step.reals)
     node.operands, node.ints, node.reals = operands, ints, reals

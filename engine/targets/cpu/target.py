@@ -41,7 +41,7 @@ class _Planner(StepPlanner):
             self._used.setdefault(step.op, False)
             kernels = (*(kernel for kernel in kernels if kernel.variant == variant), *kernels)
         for kernel in kernels:
-            planned = native.plan(step, kernel, wanted=kernel.variant == variant)
+            planned = native.plan(step, kernel, requested=kernel.variant == variant)
             if isinstance(planned, Planned):
                 if variant == kernel.variant:
                     self._used[step.op] = True

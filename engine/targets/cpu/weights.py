@@ -65,11 +65,11 @@ class Packed(NamedTuple):
         return self.step.planned.packed[self.position].moves
 
 
-def _allocate(wanted: Mapping[PackedKey, tuple[Step, int]]) -> dict[PackedKey, Packed]:
+def _allocate(requested: Mapping[PackedKey, tuple[Step, int]]) -> dict[PackedKey, Packed]:
     """Memory for each operand, in one buffer: large pages make first-touch page faults several times cheaper."""
-    layouts = {key: step.planned.packed[at] for key, (step, at) in wanted.items()}
+    layouts = {key: step.planned.packed[at] for key, (step, at) in requested.items()}
     slab, start, found = aligned_empty(sum(map(_aligned, layouts.values()))), 0, {}
-    for key, (step, position) in wanted.items():
+    for key, (step, position) in requested.items():
         found[key] = Packed(step, position, slab[start : start + layouts[key].nbytes])
         start += _aligned(layouts[key])
     return found
@@ -90,7 +90,7 @@ def _run(tasks: Sequence[Callable[[], None]], lanes: int) -> None:
             running.result()
 
 
-class Lease:
+class PackedUse:
     """Keeps the packed constants of a bound plan in memory as long as it exists."""
 
     def __init__(self, packed: list[Packed]) -> None:
@@ -143,30 +143,30 @@ class Weights(Prepared):
         self._ended: deque[tuple[PackedKey, ...]] = deque()  # uses that have ended; appended to by any thread
         self._lock = threading.Lock()
 
-    def prepare(self, plan: BoundPlan, lanes: int = 1) -> Lease:
-        """Make all constants that `plan` reads, in `lanes` threads; its executable holds the lease as long as it runs.
+    def prepare(self, plan: BoundPlan, lanes: int = 1) -> PackedUse:
+        """Make all constants that `plan` reads, in `lanes` threads; its executable holds the use as long as it runs.
 
         ProgramError or OSError if the constants are in a file that is damaged or cannot be read.
         """
-        wanted: dict[PackedKey, tuple[Step, int]] = {}
+        requested: dict[PackedKey, tuple[Step, int]] = {}
         plain: set[int] = set()
         for step in plan.steps:
             for position, place in enumerate(step.operands):
                 if place is None or place.storage.kind != "constant":
                     continue
                 if position in step.planned.packed:
-                    wanted.setdefault(_packed_key(step, position), (step, position))
+                    requested.setdefault(_packed_key(step, position), (step, position))
                 else:
                     plain.add(place.storage.number)
         with self._lock:
-            self._uses.update(wanted.keys())
+            self._uses.update(requested.keys())
             self._drop_unused()
-            self._make({key: use for key, use in wanted.items() if key not in self.packed}, plain, lanes)
+            self._make({key: use for key, use in requested.items() if key not in self.packed}, plain, lanes)
             if self._borrowed and not self._gathering:
                 self._detach()
-            lease = Lease([self.packed[key] for key in wanted])
-            weakref.finalize(lease, self._ended.append, tuple(wanted))
-            return lease
+            use = PackedUse([self.packed[key] for key in requested])
+            weakref.finalize(use, self._ended.append, tuple(requested))
+            return use
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
@@ -222,13 +222,13 @@ class Weights(Prepared):
         self._addresses[value] = array.ctypes.data, array.nbytes
         self.artifact.constants.keep(value, array)
 
-    def _make(self, wanted: Mapping[PackedKey, tuple[Step, int]], plain: Collection[int], lanes: int) -> None:
-        """Pack the operands `wanted` and keep the constants `plain`, in `lanes` threads."""
+    def _make(self, requested: Mapping[PackedKey, tuple[Step, int]], plain: Collection[int], lanes: int) -> None:
+        """Pack the operands `requested` and keep the constants `plain`, in `lanes` threads."""
         began = time.perf_counter()
         uses: dict[int, list[PackedKey]] = {}
-        for key in wanted:
+        for key in requested:
             uses.setdefault(key.value, []).append(key)
-        packed = _allocate(wanted)
+        packed = _allocate(requested)
         nbytes = {value: self._source_bytes(value) for value in uses}
         read = {value: nbytes[value] for value in uses if _stored(self.artifact.constants.form(value)) is not None}
         large = [value for value in uses if nbytes[value] > _LARGE_BYTES]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from engine.targets.triton.graph import Start
+from engine.targets.triton.capture import Start
 from engine.targets.triton.torch_internals import hold_device
 
 HOST_SECONDS = 50e-6

@@ -194,15 +194,15 @@ class TritonDevice(Device):
             given = given.pin_memory()  # torch keeps it until the copy has ended
         value.copy_(given, non_blocking=True)
 
-    def copy_out(self, value: Any, wanted: Any) -> None:
-        if isinstance(wanted, np.ndarray):
-            wanted[...] = self.read(value)
+    def copy_out(self, value: Any, requested: Any) -> None:
+        if isinstance(requested, np.ndarray):
+            requested[...] = self.read(value)
         else:
-            wanted.copy_(value)
+            requested.copy_(value)
 
-    def enqueues_to(self, wanted: Any) -> bool:
+    def enqueues_to(self, requested: Any) -> bool:
         """True for tensors of a CUDA device."""
-        return not isinstance(wanted, np.ndarray) and bool(wanted.is_cuda)
+        return not isinstance(requested, np.ndarray) and bool(requested.is_cuda)
 
     def bring(self, array: Any) -> Any:
         if self.place == "cpu":

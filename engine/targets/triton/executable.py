@@ -16,10 +16,10 @@ from engine.targets.base import Context, RunTimes, Summary
 from engine.targets.bound import BoundExecutable
 from engine.targets.plan import BoundPlan, Place, Step
 from engine.targets.staging import StagedContext
+from engine.targets.triton.capture import Start, capture, run_in_order
 from engine.targets.triton.clock import StepTimes, time_steps
 from engine.targets.triton.constants import Constants
 from engine.targets.triton.device import TritonDevice, as_elements, describe_cuda_error, is_interpreted, torch_type
-from engine.targets.triton.graph import Start, capture, run_in_order
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
 

@@ -6,27 +6,28 @@ from engine.errors import ConfigError
 from engine.program import Artifact
 from engine.targets.base import StepPlanner
 from engine.targets.plan import Kernel, NeedsDense, Planned, Step
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 
 
 class TritonPlanner(StepPlanner):
-    """Plans each step with the first kernel of the table that accepts it; wanted variants are asked first."""
+    """Plans each step with the first kernel of the table that accepts it; requested variants are asked first."""
 
-    def __init__(self, artifact: Artifact, device: registry.Device) -> None:
+    def __init__(self, artifact: Artifact, device: kernel_table.Gpu) -> None:
         self._artifact, self._device = artifact, device
-        self._used: dict[str, bool] = {}  # op of the program with a wanted variant -> True if a step uses the variant
+        # Op of the program with a requested variant -> True if a step uses the variant.
+        self._used: dict[str, bool] = {}
 
     def plan(self, step: Step, *, copied: bool) -> Planned | NeedsDense | None:
-        wanted = self._device.variants.get(step.op)
-        if wanted is not None:
+        requested = self._device.variants.get(step.op)
+        if requested is not None:
             self._used.setdefault(step.op, False)
         attributes = {} if step.instruction is None else self._artifact.instructions[step.instruction].attributes
-        request = registry.request_of(step, attributes, self._device, copied=copied)
-        found = registry.plan_step(request)
+        request = kernel_table.request_of(step, attributes, self._device, copied=copied)
+        found = kernel_table.plan_step(request)
         if not isinstance(found, tuple):
             return found
         declared, launches = found
-        if wanted == declared.variant:
+        if requested == declared.variant:
             self._used[step.op] = True
         kernel = Kernel(declared.name, declared.op, declared.variant)
         return Planned(kernel, scratch_bytes=launches.scratch_bytes, handle=launches)
@@ -34,5 +35,5 @@ class TritonPlanner(StepPlanner):
     def check_used(self) -> None:
         for op, used in self._used.items():
             if not used:
-                wanted = self._device.variants[op]
-                raise ConfigError(f"variant {op}={wanted!r}: no {op} of this program can use it")
+                requested = self._device.variants[op]
+                raise ConfigError(f"variant {op}={requested!r}: no {op} of this program can use it")

@@ -14,7 +14,7 @@ from engine.switches import Switch, register, register_source
 from engine.targets.base import Call, Prepared, Target
 from engine.targets.bind import bind
 from engine.targets.plan import Kernel
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from engine.targets.triton.configurations import (
     Finder,
     RuleOnly,
@@ -56,7 +56,7 @@ class TritonTarget(Target):
         families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
         if TABLE[op].view is not None and not families:
             return None
-        known = registry.kernels().get(op, ())
+        known = kernel_table.kernels().get(op, ())
         if not known:
             return "there is no Triton kernel for it"
         compute = attributes.get("compute", "element")
@@ -73,7 +73,7 @@ class TritonTarget(Target):
         is_encoded = any(one is not None and one.encoding is not None for one in inputs)
         if refusal is not None or is_encoded or TABLE[op].view is not None:
             return refusal
-        if registry.plan_step(registry.request_of_types(op, inputs, output, attributes)) is not None:
+        if kernel_table.plan_step(kernel_table.request_of_types(op, inputs, output, attributes)) is not None:
             return None
         return "no Triton kernel takes these types, sizes and attributes"
 
@@ -90,14 +90,14 @@ class TritonTarget(Target):
         plan = bind(artifact, planner, strategy=config.planner, keep=keep, check=config.verify)
         return TritonExecutable(artifact, plan, prepared, self.device)
 
-    def _describe(self, config: Config) -> registry.Device:
+    def _describe(self, config: Config) -> kernel_table.Gpu:
         name, multiprocessors = "", INTERPRETED_MULTIPROCESSORS
         if not is_interpreted():
             import torch
 
             found = torch.cuda.get_device_properties(self.device.place)
             name, multiprocessors = found.name, found.multi_processor_count
-        return registry.Device(name, multiprocessors, config.tf32, self._find_configurations(name), config.variant)
+        return kernel_table.Gpu(name, multiprocessors, config.tf32, self._find_configurations(name), config.variant)
 
     def _find_configurations(self, name: str) -> Finder:
         """What was measured on a kind of device; nothing for the interpreter."""
@@ -120,7 +120,7 @@ class TritonTarget(Target):
         """The table of kernels; empty where triton is not installed."""
         if find_missing_package() is not None:
             return ()
-        known = (one for of_op in registry.kernels().values() for one in of_op)
+        known = (one for of_op in kernel_table.kernels().values() for one in of_op)
         return [Kernel(one.name, one.op, one.variant) for one in known]
 
 
@@ -149,8 +149,8 @@ def _find_obstacle() -> str | None:
         return f"there is no CUDA device{built}"
     found = torch.cuda.get_device_capability()
     if found < MINIMUM_CAPABILITY:
-        wanted, got = (".".join(map(str, one)) for one in (MINIMUM_CAPABILITY, found))
-        return f"{torch.cuda.get_device_name()} has compute capability {got}; kernels need {wanted}"
+        requested, got = (".".join(map(str, one)) for one in (MINIMUM_CAPABILITY, found))
+        return f"{torch.cuda.get_device_name()} has compute capability {got}; kernels need {requested}"
     return None
 
 

@@ -18,13 +18,13 @@ from engine.program import Artifact
 from engine.targets.base import Call, Prepared
 from engine.targets.bind import bind
 from engine.targets.plan import Planned, Step
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
+from engine.targets.triton.capture import Start, compile_all
 from engine.targets.triton.clock import HOST_SECONDS
 from engine.targets.triton.configurations import Finder, Question
 from engine.targets.triton.constants import Constants
 from engine.targets.triton.device import TritonDevice, is_interpreted
 from engine.targets.triton.executable import TritonContext, TritonExecutable
-from engine.targets.triton.graph import Start, compile_all
 from engine.targets.triton.launch import Launches
 from engine.targets.triton.planner import TritonPlanner
 from engine.targets.triton.torch_internals import hold_device
@@ -106,7 +106,7 @@ def tune(
     artifact: Artifact,
     prepared: Prepared,
     device: TritonDevice,
-    facts: registry.Device,
+    facts: kernel_table.Gpu,
     call: Call,
     options: TuningOptions,
 ) -> list[Tuned]:
@@ -149,7 +149,7 @@ def _run_once(executable: TritonExecutable, inputs: Sequence[Any], states: Seque
     return context
 
 
-def _list_questions(executable: TritonExecutable, facts: registry.Device) -> Iterator[Asked]:
+def _list_questions(executable: TritonExecutable, facts: kernel_table.Gpu) -> Iterator[Asked]:
     """Each question that the kernels of the plan ask, once."""
     seen = set[Question]()
     for number, step in enumerate(executable.plan.steps):
@@ -161,7 +161,7 @@ def _list_questions(executable: TritonExecutable, facts: registry.Device) -> Ite
                 yield Asked(question, number, candidates, rule)
 
 
-def _plan(executable: TritonExecutable, step: Step, facts: registry.Device, finder: Finder) -> Launches:
+def _plan(executable: TritonExecutable, step: Step, facts: kernel_table.Gpu, finder: Finder) -> Launches:
     """The launches of a step of the plan, whose operands have been copied already where kernels want that."""
     planner = TritonPlanner(executable.artifact, facts._replace(configurations=finder))
     planned = planner.plan(step, copied=True)
@@ -175,7 +175,7 @@ Run = Callable[[], None]
 
 
 def _list_runs(
-    asked: Asked, context: TritonContext, executable: TritonExecutable, facts: registry.Device
+    asked: Asked, context: TritonContext, executable: TritonExecutable, facts: kernel_table.Gpu
 ) -> dict[Any, Run]:
     """What starts the step in each configuration that the device can run."""
     runs: dict[Any, Run] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from engine.encodings import BFLOAT16, FLOAT16, INT8_CHANNEL
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from engine.targets.triton.configurations import Finder, Question
 from tests.targets.on_triton import aot, steps
 from tests.targets.on_triton.steps import Case, Input
@@ -74,15 +74,15 @@ class _Forced(Finder):
         return rule if self._number is None else candidates[self._number]
 
 
-def _device(case: Case, finder: Finder, *, tf32: bool) -> registry.Device:
-    return registry.Device("", case.multiprocessors, tf32, finder)
+def _device(case: Case, finder: Finder, *, tf32: bool) -> kernel_table.Gpu:
+    return kernel_table.Gpu("", case.multiprocessors, tf32, finder)
 
 
 def _checks() -> Iterator[Any]:
     """Short are the first, the last and the largest candidate of a case: of blocks, warps and stages together."""
     for case, dtype, tf32 in CASES:
         finder, made = _Forced(), steps.outline(case, dtype)
-        registry.plan_step(registry.request_of(made.step, made.attributes, _device(case, finder, tf32=tf32)))
+        kernel_table.plan_step(kernel_table.request_of(made.step, made.attributes, _device(case, finder, tf32=tf32)))
         sizes = [math.prod(candidate) for candidate in finder.candidates]
         short = {0, len(sizes) - 1, sizes.index(max(sizes))}
         for number in range(len(sizes)):
@@ -100,7 +100,9 @@ def _target() -> None:
 @pytest.mark.parametrize(("case", "dtype", "tf32", "number"), list(_checks()))
 def test_compiles(case: Case, dtype: str, tf32: bool, number: int) -> None:
     finder, made = _Forced(number), steps.outline(case, dtype)
-    found = registry.plan_step(registry.request_of(made.step, made.attributes, _device(case, finder, tf32=tf32)))
+    found = kernel_table.plan_step(
+        kernel_table.request_of(made.step, made.attributes, _device(case, finder, tf32=tf32))
+    )
     assert isinstance(found, tuple)
     launch = found[1].launches[0]
     # Tensor cores multiply blocks of 64 rows or more by warpgroups.

@@ -13,7 +13,7 @@ from engine import dtypes
 from engine.encodings import Encoding, Stored
 from engine.ops import TABLE, Layout, TensorType
 from engine.targets.plan import EncodedOperand, Place, Step, Storage
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from engine.targets.triton.device import as_elements, as_tensor, is_interpreted, torch_type
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
@@ -203,10 +203,10 @@ def make(case: Case, dtype: str, seed: int = 0, *, is_outline: bool = False) -> 
     )
 
 
-def plan(case: Case, made: Made) -> tuple[registry.Declared, Launches]:
+def plan(case: Case, made: Made) -> tuple[kernel_table.Declared, Launches]:
     """The kernel and the launches of a made step; an input that must be dense is an error of the case."""
-    device = registry.Device(multiprocessors=case.multiprocessors, allow_tf32=case.allow_tf32)
-    found = registry.plan_step(registry.request_of(made.step, made.attributes, device))
+    device = kernel_table.Gpu(multiprocessors=case.multiprocessors, allow_tf32=case.allow_tf32)
+    found = kernel_table.plan_step(kernel_table.request_of(made.step, made.attributes, device))
     assert isinstance(found, tuple), f"no kernel accepts {case}: {found}"
     if case.variant:
         assert found[0].variant == case.variant

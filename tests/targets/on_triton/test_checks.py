@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 from triton.runtime import interpreter
 from triton.runtime.errors import InterpreterError
 
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from engine.targets.triton.kernels import attention, products
 from engine.targets.triton.launch import FAULT, Launch, Launches, Operand, Scratch
 from tests.targets.on_triton import planted, steps
@@ -23,7 +23,7 @@ BLOCK = 64
 
 @pytest.fixture(scope="module", autouse=True)
 def _interpreter_is_strict() -> None:
-    registry.kernels()
+    kernel_table.kernels()
 
 
 def _access(what: str, size: int, shift: int) -> torch.Tensor:
@@ -53,13 +53,13 @@ def test_an_access_outside_of_the_operands_is_stopped(what: str, size: int, shif
 def _plant(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """Make the only kernel of the op `sum` one with this fault."""
 
-    def plan(request: registry.Request) -> Launches:
+    def plan(request: kernel_table.Request) -> Launches:
         x, columns = request.need(0), request.need(0).shape[-1]
         arguments = {"x": x.pointer(), "out": request.output.pointer(), "bad_index": FAULT, "n": columns}
         return Launches((Launch(planted.sum_rows, (x.shape[0],), arguments | {"FAULT": fault, "BLOCK": BLOCK}),))
 
-    declared = registry.Declared("planted", "sum", "planted", frozenset(), frozenset({"element"}), plan)
-    monkeypatch.setattr(registry, "kernels", lambda: {"sum": [declared]})
+    declared = kernel_table.Declared("planted", "sum", "planted", frozenset(), frozenset({"element"}), plan)
+    monkeypatch.setattr(kernel_table, "kernels", lambda: {"sum": [declared]})
 
 
 def _sum(columns: int) -> steps.Case:

@@ -18,9 +18,9 @@ from engine import Config
 from engine.ops import TABLE
 from engine.runtime.program import Program
 from engine.targets.triton import clock
+from engine.targets.triton.capture import Start
 from engine.targets.triton.clock import time_steps
 from engine.targets.triton.device import TritonDevice
-from engine.targets.triton.graph import Start
 from engine.targets.triton.torch_internals import CYCLES_PER_SECOND
 from tests import messages
 

@@ -34,7 +34,7 @@ def test_an_error_of_cuda_names_the_program_wherever_it_is_reported(
     expected = program(x)
     with monkeypatch.context() as patch:
         if place == "run":
-            patch.setattr("engine.targets.triton.graph.Start.__call__", _fail)
+            patch.setattr("engine.targets.triton.capture.Start.__call__", _fail)
         else:
             patch.setattr(TritonDevice, place, _fail)
         with messages.raises(engine.ExecutionError):

@@ -14,7 +14,7 @@ import engine
 import engine.dynamo
 from engine import Config, exporter
 from engine.errors import UnsupportedByTarget
-from engine.targets import settle
+from engine.targets import resolve
 from engine.torch_backend.fallback import FallbackProgram
 from suites import models
 from tests import messages
@@ -108,7 +108,7 @@ def test_what_a_precision_makes_of_calls_is_refused_although_torch_could_run_the
 )
 def test_no_call_of_a_model_that_the_target_can_run_goes_to_torch(name: str) -> None:
     model, inputs = models.get(name).build()
-    program = FallbackProgram(exporter.export_with_torch(model, inputs), settle(FALLBACK))
+    program = FallbackProgram(exporter.export_with_torch(model, inputs), resolve(FALLBACK))
     assert [target for target, _, _ in program.report().segments] == ["engine"]
 
 

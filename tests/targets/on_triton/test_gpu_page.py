@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
 import engine
-from engine.targets.triton import registry, target
+from engine.targets.triton import kernel_table, target
 from suites.harness.present import markdown
 
 
@@ -35,7 +35,7 @@ def test_it_names_the_versions_and_the_oldest_device(path: Path) -> None:
 
 def test_its_kernel_is_one_of_the_table(path: Path) -> None:
     (quoted,) = re.findall(r"^ *(@kernel.*)\n *(def \w+.*)\n", path.read_text(), re.MULTILINE)
-    (declared,) = registry.kernels()["rope"]
+    (declared,) = kernel_table.kernels()["rope"]
     assert inspect.getsource(declared.plan).splitlines()[:2] == list(quoted)
 
 

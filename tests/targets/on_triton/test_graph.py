@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from engine.errors import ExecutionError
-from engine.targets.triton import graph as graph_module
-from engine.targets.triton.graph import Start, capture
+from engine.targets.triton import capture as graph_module
+from engine.targets.triton.capture import Start, capture
 from tests import messages
 
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
 from engine.ops import TensorType
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from engine.targets.triton.launch import Launches
 from engine.targets.triton.target import TRITON
 from tests.targets.on_triton import cases, steps
@@ -34,13 +34,13 @@ def test_kernel(case: steps.Case, dtype: str) -> None:
     assert not steps.find_wrong_numbers(case, dtype)
 
 
-def _plans(sizes: str) -> list[tuple[registry.Declared, Launches]]:
+def _plans(sizes: str) -> list[tuple[kernel_table.Declared, Launches]]:
     found = [case for module in MODULES for case in getattr(module, sizes)]
     return [steps.plan(case, steps.outline(case, dtype)) for case in found for dtype in case.dtypes]
 
 
 def test_every_kernel_has_a_ragged_case() -> None:
-    wanted = {(one.op, one.variant) for of_op in registry.kernels().values() for one in of_op}
+    wanted = {(one.op, one.variant) for of_op in kernel_table.kernels().values() for one in of_op}
     assert wanted == {(one.op, one.variant) for one, _launches in _plans("RAGGED")}
 
 
@@ -69,5 +69,5 @@ def test_a_batch_that_no_grid_has_is_refused() -> None:
     for batch, is_planned in ((65535, True), (65536, False)):
         case = steps.Case("matmul", (steps.Input((batch, 1, 2)), steps.Input((batch, 2, 1))))
         made = steps.outline(case, "float32")
-        found = registry.plan_step(registry.request_of(made.step, made.attributes, registry.Device()))
+        found = kernel_table.plan_step(kernel_table.request_of(made.step, made.attributes, kernel_table.Gpu()))
         assert isinstance(found, tuple) is is_planned

@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 
 from triton.runtime import interpreter
 
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from tests.targets.on_triton import steps
 from tests.targets.on_triton.steps import Case, Input
 
@@ -28,7 +28,7 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_lanes_may_write_backwards(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.kernels()  # which makes the interpreter strict before its stores are replaced
+    kernel_table.kernels()  # which makes the interpreter strict before its stores are replaced
     store, stored = interpreter.InterpreterBuilder.create_masked_store, []
 
     def store_backwards(self: Any, *operands: Any) -> Any:

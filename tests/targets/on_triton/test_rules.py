@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
-from engine.targets.triton import registry
+from engine.targets.triton import kernel_table
 from tests.targets.on_triton import steps
 from tests.targets.on_triton.steps import Case, Input
 
@@ -44,8 +44,8 @@ def _blocks(m: int, n: int, k: int, dtype: str, op: str = "linear", *, transpose
     weight = Input((columns, k) if transposed else (k, columns))
     case = Case(op, (Input((m, k)), weight, None, *extra), {"transpose_weight": transposed})
     made = steps.outline(case, dtype)
-    device = registry.Device(multiprocessors=MULTIPROCESSORS)
-    found = registry.plan_step(registry.request_of(made.step, made.attributes, device))
+    device = kernel_table.Gpu(multiprocessors=MULTIPROCESSORS)
+    found = kernel_table.plan_step(kernel_table.request_of(made.step, made.attributes, device))
     assert isinstance(found, tuple)
     arguments = found[1].launches[0].arguments
     return tuple(arguments[f"BLOCK_{axis}"] for axis in "MNK")

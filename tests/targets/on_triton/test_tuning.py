@@ -15,7 +15,7 @@ from torch import nn
 
 import engine
 from engine.runtime import requests
-from engine.targets.triton import configurations, registry, tuning
+from engine.targets.triton import configurations, kernel_table, tuning
 from engine.targets.triton.configurations import Measured, Question, describe_sizes, file_of, read_table, write_rows
 from engine.targets.triton.device import TritonDevice
 from engine.targets.tuned import Tuned, TuningOptions
@@ -171,7 +171,7 @@ def test_sizes_of_a_class() -> None:
 
 
 def test_a_measurement_holds_for_one_version_of_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    function = next(iter(registry.kernels()["linear"])).plan.__globals__["multiply_tiles"]
+    function = next(iter(kernel_table.kernels()["linear"])).plan.__globals__["multiply_tiles"]
     before = configurations.hash_source(function)
     configurations.hash_source.cache_clear()
     monkeypatch.setattr("importlib.metadata.version", lambda _package: "3.8.0")

@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 
 import engine
 from engine import Config
-from engine.targets.triton import registry, target
+from engine.targets.triton import kernel_table, target
 from tests import messages
 
 
@@ -70,7 +70,7 @@ def test_names_are_those_of_the_target() -> None:
     with messages.raises(engine.ConfigError):
         Config(variant={"softmax": "split"})
     assert Config(variant={"linear": "packed"}).variant == {"linear": "packed"}
-    for op, declared in registry.kernels().items():
+    for op, declared in kernel_table.kernels().items():
         for one in declared:
             Config(target="triton", variant={op: one.variant})
 

@@ -189,16 +189,16 @@ def _repeat(graph: Graph, node: Node) -> Value | None:
 
 def _is_read_by_convolution(graph: Graph, node: Node) -> bool:
     """True if a convolution reads the result of `node`, directly or through ops that this pass rewrites."""
-    wanted: set[Value] = set()
+    requested: set[Value] = set()
     for other in reversed(graph.nodes):
         if other is node:
             break
         name = other.op.name
         if name in ("conv", "conv_transpose"):
-            wanted |= {other.operand("x")} if other.operand("weight").is_constant else set()
-        elif other.output in wanted and (name in RULES or other.op.family == "pointwise"):
-            wanted |= {value for value in other.inputs if value is not None}
-    return node.output in wanted
+            requested |= {other.operand("x")} if other.operand("weight").is_constant else set()
+        elif other.output in requested and (name in RULES or other.op.family == "pointwise"):
+            requested |= {value for value in other.inputs if value is not None}
+    return node.output in requested
 
 
 RULES: dict[str, Callable[[Graph, Node], Value | None]] = {

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.targets.triton.registry import Tensor
+from engine.targets.triton.kernel_table import Tensor
 
 
 def broadcast_strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ def as_rows(tensor: Tensor) -> Rows | None:
     return Rows(math.prod(leading), joined[0] or width, width)
 
 
-class Walk(NamedTuple):
+class SplitAxes(NamedTuple):
     """Axes of several operands after joining, which a kernel walks by itself.
 
     `starts` says for each launch how many elements each operand's first one lies further than in the first launch.
@@ -66,7 +66,7 @@ class Walk(NamedTuple):
     starts: tuple[tuple[int, ...], ...]
 
 
-def plan_walk(shape: Sequence[int], strides: Sequence[Sequence[int]], kept: int) -> Walk:
+def plan_walk(shape: Sequence[int], strides: Sequence[Sequence[int]], kept: int) -> SplitAxes:
     """Join axes, and leave the last `kept` of those that remain to the kernel; others are walked by launches.
 
     Strides are 0 where an operand is broadcast. Fewer axes than `kept` are filled up in front, by axes of size 1.
@@ -79,4 +79,4 @@ def plan_walk(shape: Sequence[int], strides: Sequence[Sequence[int]], kept: int)
         tuple(sum(i * step for i, step in zip(index, own[:outer], strict=True)) for own in joined)
         for index in itertools.product(*map(range, sizes[:outer]))
     )
-    return Walk(tuple(sizes[outer:]), tuple(tuple(own[outer:]) for own in joined), starts)
+    return SplitAxes(tuple(sizes[outer:]), tuple(tuple(own[outer:]) for own in joined), starts)

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from engine import dtypes
+from engine.targets.triton.kernel_table import Tensor
 from engine.targets.triton.kernels._layouts import join_axes
 from engine.targets.triton.kernels._source import (
     BLOCK,
@@ -26,7 +27,6 @@ from engine.targets.triton.kernels._source import (
     stride_arguments,
 )
 from engine.targets.triton.launch import FAULT, Launch, Operand, Scratch, count_blocks
-from engine.targets.triton.registry import Tensor
 
 MOST_SCANNED = 64
 """Positions up to which each lane of a write compares its own with all others; beyond, positions are claimed first."""

@@ -22,7 +22,7 @@ MOST = (1 << 31) - (1 << 16)
 """Rows and columns are counted in 32 bits, and a block may reach beyond the last one."""
 
 
-class Walk(NamedTuple):
+class AxisGroup(NamedTuple):
     """Axes of several operands after joining: their `sizes`, at least one, and the strides of each operand."""
 
     sizes: tuple[int, ...]
@@ -40,13 +40,15 @@ class Walk(NamedTuple):
         return max(*reaches, self.total) + (farthest << 13) >= 1 << 31
 
 
-def walk_axes(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]) -> Walk:
+def walk_axes(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]) -> AxisGroup:
     """Join `axes` of operands of one `shape`, in this order, where all go on evenly from one to the next."""
     sizes, steps = join_axes([shape[axis] for axis in axes], [[own[axis] for axis in axes] for own in strides])
-    return Walk(tuple(sizes), tuple(tuple(own) for own in steps))
+    return AxisGroup(tuple(sizes), tuple(tuple(own) for own in steps))
 
 
-def walk_rows(shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]) -> tuple[Walk, Walk]:
+def walk_rows(
+    shape: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]
+) -> tuple[AxisGroup, AxisGroup]:
     """The rows of operands, and their columns along `axes`; arguments as of `walk_axes`."""
     others = [axis for axis in range(len(shape)) if axis not in axes]
     return walk_axes(shape, strides, others), walk_axes(shape, strides, axes)
@@ -78,7 +80,7 @@ class Block(NamedTuple):
         return {"num_warps": next(fitting, SIZES[-1].warps)}
 
 
-def choose_block(rows: Walk, columns: Walk, multiprocessors: int, elements: int) -> Block:
+def choose_block(rows: AxisGroup, columns: AxisGroup, multiprocessors: int, elements: int) -> Block:
     """A block of at most `elements` elements.
 
     Rows that are neighbours in memory are read together. Otherwise a block has as many columns as fit, and several
@@ -99,13 +101,13 @@ def choose_block(rows: Walk, columns: Walk, multiprocessors: int, elements: int)
     return Block(high, wide)
 
 
-def choose_whole_rows(rows: Walk, columns: Walk, multiprocessors: int, dtype: str) -> Block | None:
+def choose_whole_rows(rows: AxisGroup, columns: AxisGroup, multiprocessors: int, dtype: str) -> Block | None:
     """A block that holds whole rows of `dtype`; None if a row does not fit or there are too many rows to count."""
     block = choose_block(rows, columns, multiprocessors, _limit_elements(dtype, _ROW_ELEMENTS))
     return block if block.columns >= next_power_of_two(columns.total) and rows.total <= MOST else None
 
 
-def choose_loop(rows: Walk, columns: Walk, multiprocessors: int, dtype: str) -> Block | None:
+def choose_loop(rows: AxisGroup, columns: AxisGroup, multiprocessors: int, dtype: str) -> Block | None:
     """A block that goes along rows of `dtype`; None if there are too many rows or columns to count."""
     if max(rows.total, columns.total) > MOST:
         return None
@@ -116,12 +118,12 @@ def _limit_elements(dtype: str, elements: int) -> int:
     return elements // 2 if dtype == "float64" else elements
 
 
-def count_programs(rows: Walk, block: Block) -> int:
+def count_programs(rows: AxisGroup, block: Block) -> int:
     """Programs that take a block of the rows each; at least 1."""
     return max(count_blocks(rows.total, block.rows), 1)
 
 
-def describe_rows(rows: Walk, columns: Walk, block: Block) -> dict[str, Any]:
+def describe_rows(rows: AxisGroup, columns: AxisGroup, block: Block) -> dict[str, Any]:
     """Arguments that say to a kernel where rows and columns are, and how many a program holds."""
     arguments: dict[str, Any] = {"rows": rows.total, "row_sizes": rows.sizes, "row_steps": rows.steps}
     arguments |= {"columns": columns.total, "column_sizes": columns.sizes, "column_steps": columns.steps}
@@ -133,16 +135,16 @@ def count_parts(programs: int, columns: int, block: int, multiprocessors: int) -
 
     Without a split there are `programs`. A part is a multiple of `block`, the columns that a program holds at a time.
     """
-    wanted, blocks = min(2 * multiprocessors // max(programs, 1), 256), count_blocks(columns, block)
-    if programs >= multiprocessors or wanted < 2 or blocks < _FEWEST_BLOCKS:
+    requested, blocks = min(2 * multiprocessors // max(programs, 1), 256), count_blocks(columns, block)
+    if programs >= multiprocessors or requested < 2 or blocks < _FEWEST_BLOCKS:
         return 1, max(columns, 1)
-    part = max(blocks // wanted, 1) * block
+    part = max(blocks // requested, 1) * block
     return count_blocks(columns, part), part
 
 
 @triton.jit
 def spread(i, sizes, steps, WIDE: tl.constexpr):
-    """Offsets of the elements numbered `i` of a `Walk`, in elements. WIDE: in 64 bits."""
+    """Offsets of the elements numbered `i` of a `AxisGroup`, in elements. WIDE: in 64 bits."""
     offset = tl.zeros_like(i)
     if WIDE:
         offset = offset.to(tl.int64)

@@ -30,9 +30,9 @@ import triton.language as tl
 
 from engine.targets.plan import NEEDS_DENSE
 from engine.targets.triton.configurations import describe_sizes
-from engine.targets.triton.kernels._layouts import Walk, broadcast_strides, plan_walk
+from engine.targets.triton.kernel_table import Answer, Request, Tensor, kernel
+from engine.targets.triton.kernels._layouts import SplitAxes, broadcast_strides, plan_walk
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks, next_power_of_two
-from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
 _LOG2_E = math.log2(math.e)
 _SCALE_OF_MASK: tl.constexpr = tl.constexpr(_LOG2_E)
@@ -365,7 +365,7 @@ class Problem(NamedTuple):
     """
 
     operands: tuple[Tensor, ...]
-    walk: Walk
+    walk: SplitAxes
     heads: int
     groups: int
     queries: int
@@ -478,8 +478,8 @@ def plan_split(request: Request) -> Answer:
     block = min(max(next_power_of_two(rows), _SMALLEST), tile.rows)
     programs = count_blocks(rows, block) * problem.groups * problem.batch
     blocks = max(count_blocks(problem.keys, tile.keys), 1)
-    wanted = min(count_blocks(2 * request.device.multiprocessors, programs), blocks, _MAX_PARTS)
-    of_part = count_blocks(blocks, wanted) * tile.keys
+    requested = min(count_blocks(2 * request.device.multiprocessors, programs), blocks, _MAX_PARTS)
+    of_part = count_blocks(blocks, requested) * tile.keys
     parts = max(count_blocks(problem.keys, of_part), 1)
     options = {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
     cells = problem.batch * problem.groups * parts * rows if parts > 1 else 0

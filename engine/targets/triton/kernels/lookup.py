@@ -22,11 +22,11 @@ import triton.language as tl
 from engine.encodings import Encoding
 from engine.ops.table import broadcast
 from engine.targets.plan import NEEDS_DENSE
+from engine.targets.triton.kernel_table import Answer, Request, Tensor, kernel
 from engine.targets.triton.kernels import _functions as _f
 from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
 from engine.targets.triton.kernels._positions import Block, Index, launch_move, place_axes, words_of
 from engine.targets.triton.launch import FAULT, Launch, Launches, count_blocks, next_power_of_two
-from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
 ENCODINGS = ("bfloat16", "float16", "int8_channel", "int8_tensor")
 TILES = ((1, 1024), (1, 512), (2, 256), (4, 256), (4, 128), (8, 128), (16, 64))

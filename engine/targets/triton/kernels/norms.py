@@ -12,11 +12,12 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from engine.targets.triton.kernel_table import Answer, Request, kernel
 from engine.targets.triton.kernels._functions import divide, sqrt, widen
 from engine.targets.triton.kernels._layouts import broadcast_strides
 from engine.targets.triton.kernels._rows import (
+    AxisGroup,
     Block,
-    Walk,
     choose_loop,
     choose_whole_rows,
     count_programs,
@@ -27,7 +28,6 @@ from engine.targets.triton.kernels._rows import (
     walk_axes,
 )
 from engine.targets.triton.launch import Launch, Launches
-from engine.targets.triton.registry import Answer, Request, kernel
 
 
 @triton.jit
@@ -147,7 +147,7 @@ def _norm_loop(
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-def _walk(request: Request) -> tuple[Walk, Walk]:
+def _walk(request: Request) -> tuple[AxisGroup, AxisGroup]:
     """The rows and the columns of x, addend, weight, bias and the result; absent operands as x."""
     x, output, shape = request.need(0), request.output, request.output.shape
     bias = request.find(2) if request.op == "layer_norm" else None
@@ -166,7 +166,7 @@ def _addend_of(request: Request) -> int:
     return 3 if request.op == "layer_norm" else 2
 
 
-def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block | None) -> Answer:
+def _launch(request: Request, function: Any, rows: AxisGroup, columns: AxisGroup, block: Block | None) -> Answer:
     if block is None:
         return None
     x = request.need(0)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from engine.ops import TABLE
+from engine.targets.triton.kernel_table import Answer, Request, Tensor, kernel
 from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
 from engine.targets.triton.kernels._source import (
     BLOCK,
@@ -23,7 +24,6 @@ from engine.targets.triton.kernels._source import (
     stride_arguments,
 )
 from engine.targets.triton.launch import Launch, Launches, Operand, count_blocks
-from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 

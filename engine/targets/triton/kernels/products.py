@@ -27,6 +27,7 @@ import triton.language as tl
 from engine import dtypes
 from engine.targets.plan import NEEDS_DENSE, NeedsDense
 from engine.targets.triton.configurations import describe_sizes
+from engine.targets.triton.kernel_table import Answer, Request, Tensor, kernel
 from engine.targets.triton.kernels._functions import activate
 from engine.targets.triton.kernels._layouts import as_rows, broadcast_strides, join_axes
 from engine.targets.triton.kernels._tiles import (
@@ -38,10 +39,9 @@ from engine.targets.triton.kernels._tiles import (
     TILES,
     TIMED_ROWS,
     VECTORS,
-    Choice,
+    Tiling,
 )
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks
-from engine.targets.triton.registry import Answer, Request, Tensor, kernel
 
 _ENCODINGS = ("bfloat16", "float16", "int8_channel")
 _COMPUTE = ("element", "bfloat16")
@@ -413,10 +413,10 @@ def choose_splits(product: Product, block_k: int, programs: int, multiprocessors
     m, n, k = product.m, product.n * (2 if product.gated else 1), product.k
     operands = m * k * dtypes.dtype(product.x.dtype).size + n * k * dtypes.dtype(product.weight.dtype).size
     most = operands // max(2 * 4 * m * n, 1)
-    wanted = min(2 * multiprocessors // max(programs, 1), k // (2 * block_k), most, _MOST_SPLITS)
-    if 2 * programs > multiprocessors or wanted < 2:
+    requested = min(2 * multiprocessors // max(programs, 1), k // (2 * block_k), most, _MOST_SPLITS)
+    if 2 * programs > multiprocessors or requested < 2:
         return 1, max(k, 1)
-    share = count_blocks(count_blocks(k, wanted), block_k) * block_k
+    share = count_blocks(count_blocks(k, requested), block_k) * block_k
     return count_blocks(k, share), share
 
 
@@ -454,7 +454,7 @@ def choose_arithmetic(product: Product, request: Request) -> str:
     return "three_tf32" if product.weight.encoding is None else "two_tf32"  # all encodings here have 11 bits or fewer
 
 
-def choose_tiles(product: Product, request: Request, arithmetic: str) -> Choice:
+def choose_tiles(product: Product, request: Request, arithmetic: str) -> Tiling:
     """The configuration of `tiles` for a product."""
     tiles = TILES[arithmetic]
     first = next((one for one in tiles if one.block_m >= product.m), tiles[-1])
@@ -473,7 +473,7 @@ def choose_tiles(product: Product, request: Request, arithmetic: str) -> Choice:
     return request.choose(multiply_tiles, product.describe(arithmetic), candidates, rule)
 
 
-def _choose_by_blocks(choices: Sequence[Choice], product: Product, multiprocessors: int) -> Choice:
+def _choose_by_blocks(choices: Sequence[Tiling], product: Product, multiprocessors: int) -> Tiling:
     """The first choice that has one block or more for every two multiprocessors; the last one if none has."""
     for choice in choices:
         blocks = count_blocks(product.m, choice.block_m) * count_blocks(product.n, choice.block_n)
@@ -482,7 +482,7 @@ def _choose_by_blocks(choices: Sequence[Choice], product: Product, multiprocesso
     return choices[-1]
 
 
-def _narrow_if_gated(choice: Choice, product: Product, arithmetic: str) -> Choice:
+def _narrow_if_gated(choice: Tiling, product: Product, arithmetic: str) -> Tiling:
     """The choice, with fewer columns if two blocks of sums do not fit into the registers."""
     most = _MOST_GATED_SUMS
     if arithmetic == "three_tf32":  # the two smaller products have an accumulator of their own
@@ -532,7 +532,7 @@ def _plan_tiles(product: Product, request: Request) -> Launches | None:
     return _with_parts(product, launch, splits)
 
 
-def _options(choice: Choice) -> dict[str, int]:
+def _options(choice: Tiling) -> dict[str, int]:
     return {"num_warps": choice.warps, "num_stages": choice.stages}
 
 

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
+from engine.targets.triton.kernel_table import Answer, Request, kernel
 from engine.targets.triton.kernels._functions import divide
 from engine.targets.triton.kernels._rows import (
     MOST,
+    AxisGroup,
     Block,
-    Walk,
     choose_block,
     count_parts,
     count_programs,
@@ -27,7 +28,6 @@ from engine.targets.triton.kernels._rows import (
     walk_rows,
 )
 from engine.targets.triton.launch import Launch, Launches, Scratch, count_blocks, next_power_of_two
-from engine.targets.triton.registry import Answer, Request, kernel
 
 ELEMENTS = 2048
 """Elements that a program holds at a time; half as many if it splits a row."""
@@ -313,8 +313,8 @@ def _running(
 class _Work(NamedTuple):
     """How a reduction is shared out. `parts` is 1 if rows are not split; `arguments` are of the first launch."""
 
-    rows: Walk
-    columns: Walk
+    rows: AxisGroup
+    columns: AxisGroup
     block: Block
     parts: int
     arguments: dict[str, Any]
@@ -367,7 +367,7 @@ _TYPES = {"float32": tl.float32, "float64": tl.float64, "int32": tl.int32, "int6
 
 
 def _worst(kind: str, *, largest: bool) -> float | int:
-    """The smallest number of a type, or the largest if the smallest is wanted."""
+    """The smallest number of a type, or the largest if the smallest is requested."""
     if kind.startswith("float"):
         return float("-inf") if largest else float("inf")
     bits = int(kind[3:]) - 1

@@ -14,10 +14,10 @@ import triton
 import triton.language as tl
 
 from engine.targets.plan import NEEDS_DENSE
+from engine.targets.triton.kernel_table import Answer, Request, kernel
 from engine.targets.triton.kernels._functions import widen
 from engine.targets.triton.kernels._layouts import broadcast_strides, plan_walk
 from engine.targets.triton.launch import Launch, Launches, count_blocks, next_power_of_two
-from engine.targets.triton.registry import Answer, Request, kernel
 
 
 class Rows(NamedTuple):

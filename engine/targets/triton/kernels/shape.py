@@ -12,9 +12,9 @@ import triton.language as tl
 
 from engine.ops import Layout
 from engine.targets.plan import NEEDS_DENSE
+from engine.targets.triton.kernel_table import Answer, Request, kernel
 from engine.targets.triton.kernels.pointwise import launch_copy
 from engine.targets.triton.launch import Launch, Launches, count_blocks
-from engine.targets.triton.registry import Answer, Request, kernel
 
 _BLOCK = 1024
 

@@ -13,11 +13,12 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from engine.targets.triton.kernel_table import Answer, Request, kernel
 from engine.targets.triton.kernels._functions import divide, widen
 from engine.targets.triton.kernels._rows import (
     MOST,
+    AxisGroup,
     Block,
-    Walk,
     choose_block,
     choose_loop,
     choose_whole_rows,
@@ -29,7 +30,6 @@ from engine.targets.triton.kernels._rows import (
     walk_rows,
 )
 from engine.targets.triton.launch import Launch, Launches, Scratch, next_power_of_two
-from engine.targets.triton.registry import Answer, Request, kernel
 
 SPLIT_ELEMENTS = 1024
 """Elements of a block of a split row."""
@@ -202,12 +202,12 @@ def _softmax_parts(
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-def _walk(request: Request) -> tuple[Walk, Walk]:
+def _walk(request: Request) -> tuple[AxisGroup, AxisGroup]:
     shape, strides = request.output.shape, [request.need(0).strides, request.output.strides]
     return walk_rows(shape, strides, [request.attributes["axis"] % len(shape)])
 
 
-def _launch(request: Request, function: Any, rows: Walk, columns: Walk, block: Block | None) -> Answer:
+def _launch(request: Request, function: Any, rows: AxisGroup, columns: AxisGroup, block: Block | None) -> Answer:
     if block is None:
         return None
     arguments = {"x": request.need(0).pointer(), "out": request.output.pointer()}

@@ -25,6 +25,7 @@ import triton
 import triton.language as tl
 
 from engine.ops.table import broadcast
+from engine.targets.triton.kernel_table import Answer, Request, kernel
 from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
 from engine.targets.triton.kernels._positions import (
     MOST_SCANNED,
@@ -47,7 +48,6 @@ from engine.targets.triton.kernels._source import (
 )
 from engine.targets.triton.kernels.pointwise import launch_copy
 from engine.targets.triton.launch import FAULT, Launch, Launches, Scratch, count_blocks
-from engine.targets.triton.registry import Answer, Request, kernel
 
 _LANES = 128  # a program of scatter, in which a lane writes many elements
 _ENDS = ("index", "source", "target")  # operands of a scatter

@@ -52,7 +52,7 @@ class Watched(NamedTuple):
     contents: list[bytes]
 
 
-class Place(NamedTuple):
+class SymbolPlace(NamedTuple):
     """Where a call brings a symbol: an axis of a tensor, or (None) a number."""
 
     position: int
@@ -268,10 +268,10 @@ def _fakes_of_results(module: GraphModule, others: Collection[int]) -> dict[int,
     return {n: fake for n, fake in fakes.items() if isinstance(fake, torch.Tensor)}
 
 
-def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]]:
+def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, SymbolPlace]]:
     """The range of each symbol in what placeholders stand for, and where a call brings it: a tensor's axis if any."""
     ranges: Mapping[Any, Any] = {}
-    places: dict[Any, Place] = {}
+    places: dict[Any, SymbolPlace] = {}
     for position, value in enumerate(values):
         listed = list(enumerate(value.shape)) if isinstance(value, torch.Tensor) else [(None, value)]
         for axis, size in listed:
@@ -279,5 +279,5 @@ def _symbols(values: Sequence[Any]) -> tuple[Mapping[Any, Any], dict[Any, Place]
                 ranges = size.node.shape_env.var_to_range
                 known = places.get(size.node.expr)
                 if known is None or known.axis is None:
-                    places[size.node.expr] = Place(position, axis)
+                    places[size.node.expr] = SymbolPlace(position, axis)
     return ranges, places

@@ -21,7 +21,7 @@ from engine.targets.triton.device import is_interpreted
 from engine.targets.triton.launch import Launches, Operand
 
 Answer = Launches | NeedsDense | None
-Choice = TypeVar("Choice")
+Tiling = TypeVar("Tiling")
 """A named tuple of whole numbers."""
 
 
@@ -60,7 +60,7 @@ class Tensor(NamedTuple):
         return Operand(self.position, offset, view)
 
 
-class Device(NamedTuple):
+class Gpu(NamedTuple):
     """What plans depend on.
 
     Attributes:
@@ -87,7 +87,7 @@ class Request(NamedTuple):
     inputs: tuple[Tensor | None, ...]
     output: Tensor
     attributes: Mapping[str, Any]
-    device: Device
+    device: Gpu
     copied: bool = False
 
     def need(self, position: int) -> Tensor:
@@ -101,13 +101,13 @@ class Request(NamedTuple):
         """An input that may be absent."""
         return self.inputs[position] if position < len(self.inputs) else None
 
-    def choose(self, function: Any, sizes: str, candidates: Sequence[Choice], rule: Choice) -> Choice:
+    def choose(self, function: Any, sizes: str, candidates: Sequence[Tiling], rule: Tiling) -> Tiling:
         """The configuration of a kernel: the fastest one measured on the device, `rule` where nothing was measured.
 
         `function` is what `triton.jit` has made, and `sizes` is written by `configurations.describe_sizes`.
         """
         question = Question(function.fn.__name__, hash_source(function), sizes)
-        chosen: Choice = self.device.configurations.find(question, candidates, rule)
+        chosen: Tiling = self.device.configurations.find(question, candidates, rule)
         return chosen
 
 
@@ -149,7 +149,7 @@ def kernel(
 def kernels() -> Mapping[str, Sequence[Declared]]:
     """Op -> its kernels. The first call imports the files of `kernels`, and with them triton."""
     if is_interpreted():
-        importlib.import_module("engine.targets.triton.interpreter").install()
+        importlib.import_module("engine.targets.triton.strict").install()
     package = importlib.import_module("engine.targets.triton.kernels")
     for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
         if not module.startswith("_"):
@@ -157,7 +157,7 @@ def kernels() -> Mapping[str, Sequence[Declared]]:
     return _TABLE
 
 
-def request_of(step: Step, attributes: Mapping[str, Any], device: Device, *, copied: bool = False) -> Request:
+def request_of(step: Step, attributes: Mapping[str, Any], device: Gpu, *, copied: bool = False) -> Request:
     """The request of a step."""
     tensors: list[Tensor | None] = []
     for position, place in enumerate(step.operands):
@@ -190,7 +190,7 @@ def request_of_types(
         tuple(tensors[:-1]),
         Tensor(len(inputs), output.dtype, Layout.dense(output.shape)),
         attributes,
-        Device(),
+        Gpu(),
         copied=True,
     )
 
@@ -199,8 +199,8 @@ def plan_step(request: Request) -> tuple[Declared, Launches] | NeedsDense | None
     """The first kernel that accepts the request, and its launches. A variant that the device names is asked first."""
     families = {one.family for one in request.inputs if one is not None and one.family}
     compute = request.attributes.get("compute", "element")
-    wanted = request.device.variants.get(request.op)
-    for declared in sorted(kernels().get(request.op, ()), key=lambda one: one.variant != wanted):
+    requested = request.device.variants.get(request.op)
+    for declared in sorted(kernels().get(request.op, ()), key=lambda one: one.variant != requested):
         if not families <= declared.encodings or compute not in declared.compute:
             continue
         answer = declared.plan(request)
