@@ -216,6 +216,5 @@ def _parts(name: str, shapes: Any) -> Iterator[tuple[str, Any]]:
 
 def list_parts(shapes: Any) -> list[tuple[Any, Any]]:
     """(key or position, part) for each part; [] if `shapes` has no parts."""
-    if isinstance(shapes, Mapping):
-        return list(shapes.items())
-    return list(enumerate(shapes)) if isinstance(shapes, tuple | list) else []
+    listed = shapes if isinstance(shapes, tuple | list) else ()
+    return list(shapes.items() if isinstance(shapes, Mapping) else enumerate(listed))

@@ -16,8 +16,6 @@ from engine.exporter.torch_internals import OpOverload
 
 _ASSIGNED = re.compile(r"\s*(\w+)\b.*? = ")
 _GENERATED = "<eval_with_key"  # how the names of files begin that hold the code of a GraphModule
-_TO_TORCH = re.compile(r"\s*\(Could this error message be improved\?.*$")
-"""What torch adds for the readers of its own messages."""
 
 
 def name_failures(module: GraphModule) -> Callable[..., Sequence[Any]]:
@@ -37,13 +35,8 @@ def name_failures(module: GraphModule) -> Callable[..., Sequence[Any]]:
 
 
 def explain_failure(error: Exception, node: Node | None) -> ExecutionError:
-    """`error`, which `node` raised, in one line."""
-    lines = str(error).strip().splitlines()
-    return name_call(_TO_TORCH.sub("", lines[0]) if lines else type(error).__name__, node)
-
-
-def name_call(text: str, node: Node | None) -> ExecutionError:
-    """The error that says `text` of the call `node`."""
+    """The first line of `error`, which `node` raised, with its call and source line."""
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
     if node is None:
         return ExecutionError(f"a call of torch: {text}")
     source, module = from_trace(node.meta.get("stack_trace")), module_of(node)

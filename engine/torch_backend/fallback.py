@@ -92,7 +92,6 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return tree.unflatten(self._interface.signature.output_tree, results)
 
     def new_state(self) -> State:
-        """As `CompiledModel.new_state`; always empty, since a model that writes to buffers is refused."""
         return State(self._interface, HOST)
 
     def __repr__(self) -> str:

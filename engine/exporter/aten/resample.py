@@ -71,7 +71,7 @@ def resampled(x: CallContext, value: Value, steps: Sequence[Step]) -> Value:
 def _scales(
     x: CallContext, value: Value, factors: Sequence[float | None] | None, real: Any
 ) -> list[tuple[int, int, int, Any]]:
-    """(axis, size, requested size, elements a step) of each spatial axis; the step is from the factor if there is one."""
+    """(axis, size, requested size, elements a step) of each spatial axis; the step is from the factor if given."""
     axes = len(value.shape) - 2
     rows = []
     for axis, factor in enumerate(factors or [None] * axes, 2):
@@ -189,10 +189,7 @@ def bicubic_vec(x: CallContext, input: Value, align_corners: bool, scale_factors
     return _interpolated(x, input, scale_factors, align=align_corners, cubic=True)
 
 
-# The same calls after torch's own decompositions: one factor an axis.
-
-
-@aten("upsample_nearest1d", harmless=_VEC)
+@aten("upsample_nearest1d", harmless=_VEC)  # this and those below: after torch's own decompositions
 def nearest1d(x: CallContext, self: Value, scales: float | None) -> Value:
     return _nearest(x, self, [scales], 0.0)
 
