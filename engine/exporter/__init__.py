@@ -159,8 +159,8 @@ def _add_outputs(walk: Walk, program: ExportedProgram, results: Sequence[Transla
     for result, spec in zip(results, program.graph_signature.output_specs, strict=True):
         if spec.kind is OutputKind.TOKEN:
             continue
-        if spec.kind is OutputKind.BUFFER_MUTATION and str(spec.target) in after:
-            after[str(spec.target)] = result
+        if spec.kind is OutputKind.BUFFER_MUTATION:
+            after[str(spec.target)] = result  # of a buffer that is no state, it has been refused
         elif spec.kind is not OutputKind.USER_OUTPUT:
             what = spec.kind.name.lower().removesuffix("_mutation").replace("_", " ")
             advice = f"; {CLONE}" if spec.kind is OutputKind.USER_INPUT_MUTATION else ""

@@ -47,7 +47,7 @@ def check_written(program: ExportedProgram) -> None:
         buffer = held.get(spec.target) if spec.kind is OutputKind.BUFFER_MUTATION else None
         if isinstance(buffer, torch.Tensor):
             written = node.meta["val"]
-            if (written.dtype, list(written.shape)) != (buffer.dtype, list(buffer.shape)):
+            if written.dtype != buffer.dtype or _formulas(written) != list(buffer.shape):
                 raise EngineError(
                     f"run_decompositions of torch has lost how values are converted for the buffer {spec.target}: "
                     "compile the model, or the ExportedProgram before run_decompositions"

@@ -18,7 +18,7 @@ _CHATTY_LOGGERS = (
     "torch.export.dynamic_shapes",
     "torch._export.non_strict_utils",
 )
-_UNCHANGED = r"The tensor attributes? self\.(\S*\.)?_flat_weights\[0\]"
+_UNCHANGED = r"The tensor attributes? (self\.(\S*\.)?_flat_weights\[\d+\](, )?)+ (was|were) assigned"
 """Recurrent layers of torch assign their list of weights, which does not change."""
 
 # Logging and warnings belong to the process: two captures at the same time would restore each other's settings.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
@@ -13,8 +12,6 @@ from torch.fx import Node
 from engine.exporter.weights import Held
 
 _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ)
-_PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
-"""The end of the name that torch gives to the first part of a parameter that consists of several tensors."""
 
 
 def list_user_inputs(program: ExportedProgram) -> list[Node]:
@@ -27,7 +24,7 @@ def list_held(program: ExportedProgram) -> dict[Node, Held]:
     # `constants` has what is not saved: lifted constants, and some buffers.
     known = {**program.constants, **program.state_dict}
     return {
-        node: Held(known[spec.target], _PART.sub(r".\1", str(spec.target)), spec.kind is InputKind.PARAMETER)
+        node: Held(known[spec.target], str(spec.target), spec.kind is InputKind.PARAMETER)
         for node, spec in _list_placeholders(program)
         if spec.kind in _HELD
     }

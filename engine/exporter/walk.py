@@ -6,6 +6,7 @@ Refused calls are collected; the walk continues with a placeholder value of thei
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ from engine.sizes import Size
 _ASSERT = overload("_assert_scalar")
 Translated = Any  # a Value, a Missing, a number, or a list of them
 FindObstacle = Callable[[GraphNode], str | None]
+_PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
+"""The end of the name that torch gives to the first part of a parameter that consists of several tensors."""
 _UNSUPPORTED_NUMBER = "not supported, because numbers in a program are the same for every call"
 
 
@@ -75,7 +78,8 @@ class Walk:
             try:
                 env[node] = self._add_input(node) if known is None else self._add_weight(known, written)
             except Refusal as refusal:
-                self.refused[node] = f"input {node.name}: {refusal}" if known is None else f"{known.name}: {refusal}"
+                name = f"input {node.name}" if known is None else _PART.sub(r".\1", known.name)
+                self.refused[node] = f"{name}: {refusal}"
                 self.has_faulty_call |= known is None
                 self.offenders.append(self.refused[node])
                 env[node] = Missing(None)
@@ -103,7 +107,7 @@ class Walk:
             return self.states[name]
         key = identity(tensor)
         if key not in self._constants:
-            name = f"{name}.data" if tensor.dtype is torch.int8 else name
+            name = _PART.sub(r".\1", name) + ".data" if tensor.dtype is torch.int8 else name
             self._constants[key] = self.graph.constant(to_numpy(tensor), name)
             self._constants[key].is_parameter = held.is_parameter
         return self._constants[key]

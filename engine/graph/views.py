@@ -61,8 +61,9 @@ def spread_scale(graph: Graph, weight: Value, axis: int) -> Value | None:
     if weight.type.encoding != INT8_TENSOR:
         return weight if weight.type.encoding == encoding else None
     scale = weight.components["scale"]
-    many = graph.later(Filled(float(scale.elements), (count,)), TensorType("float32", (count,)), scale.name)
+    name = stem_of(weight)
+    many = graph.later(Filled(float(scale.elements), (count,)), TensorType("float32", (count,)), f"{name}.scale")
     parts = {"data": weight.components["data"], "scale": many}
-    spread = graph.encoded(parts, encoding, weight.type.plain, weight.name)
+    spread = graph.encoded(parts, encoding, weight.type.plain, name)
     spread.inherit(weight)
     return spread

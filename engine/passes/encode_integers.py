@@ -180,7 +180,12 @@ def _multiplication(graph: Graph, found: _Read, readers: list[Node]) -> tuple[No
     has_epilogue = node.op.name == "linear" and (
         node["bias"] is not None or node["residual"] is not None or node.attributes["activation"] != "none"
     )
-    if node.op.name == "embedding" or has_epilogue or not _is_unit(found.weight) or output in graph.outputs:
+    if (
+        node.op.name not in ("linear", "matmul")
+        or has_epilogue
+        or not _is_unit(found.weight)
+        or output in graph.outputs
+    ):
         return None
     if len(readers) != 1 or readers[0].op.name != "mul" or not sizes.same(readers[0].output.type, output.type):
         return None

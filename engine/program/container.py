@@ -195,12 +195,12 @@ def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.nd
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):  # opening a pipe would block until another process opens it for writing
         raise ProgramError(f"not a regular file; {_EXPECTED}")
-    try:
-        with safetensors.safe_open(path, "numpy"):  # which checks the index, so that it need not be checked below
-            pass
-    except safetensors.SafetensorError as error:
-        raise ProgramError(f"not an engine file, or a damaged one: {error}; {_EXPECTED}") from None
     with path.open("rb", buffering=0) as file:
+        try:
+            with safetensors.safe_open(path, "numpy"):  # which checks the index, so that it need not be checked below
+                pass
+        except safetensors.SafetensorError as error:
+            raise ProgramError(f"not an engine file, or a damaged one: {error}; {_EXPECTED}") from None
         index, start = _read_index(file)
         metadata = index.pop("__metadata__", {})
         if _KEY not in metadata:

@@ -29,8 +29,8 @@ _listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
 def listen(listener: Listener) -> None:
     """Call ``listener.forget`` after each step of any optimizer, until `listener` is collected. Keeps no reference."""
-    _register()
     with _lock:
+        _register()
         _listeners.add(listener)
 
 

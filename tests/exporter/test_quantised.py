@@ -462,3 +462,18 @@ def test_the_engine_does_not_import_torchao():
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_factor_behind_a_norm_of_an_embedding_stays_there_in_every_order_of_passes():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.randint(-9, 9, (16, 64), dtype=torch.int8))
+            self.register_buffer("factor", torch.tensor(3.0))
+
+        def forward(self, ids):
+            return nn.functional.layer_norm(nn.functional.embedding(ids, self.table.float()), (64,)) * self.factor
+
+    model, ids = Scaled().eval(), torch.tensor([[1, 5, 2]])
+    program = engine.compile(model, (ids,), engine.Config(pipeline=("fuse_embedding_norm", "encode_integers")))
+    torch.testing.assert_close(program(ids), model(ids))
