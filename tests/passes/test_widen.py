@@ -92,15 +92,17 @@ def test_a_cast_to_a_type_that_no_tensor_of_the_model_has_rounds(function, targe
     torch.testing.assert_close(program(x), function(x), rtol=0, atol=0)
 
 
-def test_what_decides_reads_the_rounded_numbers():
+@pytest.mark.parametrize("own", [(), tuple(NARROW.values())], ids=["no narrow input", "narrow inputs"])
+def test_what_decides_reads_the_rounded_numbers(own):
     class Decides(nn.Module):
-        def forward(self, x):
+        def forward(self, x, *_inputs):
             half, other, small = x.half(), x.bfloat16(), (x / 1e9).half()
             decided = half.isinf(), other == 1.0, torch.where(x.half() > 1.0, x, 0.0), small.bool(), x.half().argmin(-1)
             return *decided, half - half, other * 3, small * 3
 
     x = torch.tensor([[70000.0, 1e5, 1.0002, 1.0001], [-1.0, -1.0001, 1e-3, 0.0]])
-    for found, wanted in zip(compiled(Decides(), x)(x), Decides()(x), strict=True):
+    inputs = x, *(x.to(dtype) for dtype in own)
+    for found, wanted in zip(compiled(Decides(), *inputs)(*inputs), Decides()(x), strict=True):
         torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
 
 
