@@ -17,7 +17,6 @@ from torch import nn
 
 import engine
 from engine.errors import ConfigError, EngineError, ExecutionError, ProgramError, ShapeError
-from engine.exporter import decoding
 from suites import models
 from suites.models import gpt2
 from suites.models.nets.cached import CachedLM
@@ -400,21 +399,6 @@ class Branching(Adding):
         count = ids.shape[1]
         found = super().forward(ids, position, lengths)
         return found if count == 1 or self.condition(count) else -found
-
-
-@pytest.mark.long
-def test_a_condition_that_holds_for_all_lengths_is_no_obstacle():
-    """torch cannot show it: torch 2.11 makes such conditions itself, where a model merges axes before a dynamic one."""
-    always = Branching(lambda count: torch.sym_min(count, 2 * count - 1) == count).eval()
-    example, shapes = decoding.examples(always, 1, 16)["prefill"]
-    with pytest.raises(torch._dynamo.exc.UserError, match="satisfy the generated guard"):  # torch's own
-        torch.export.export(always, example, dynamic_shapes=shapes)
-    decoder, plain = engine.compile_decoder(always, 16), engine.compile_decoder(Adding(16).eval(), 16)
-    for length in (2, 3, 8, 15):
-        prompt = torch.arange(length)[None] + 1
-        torch.testing.assert_close(decoder.prefill(prompt), plain.prefill(prompt), rtol=0, atol=0)
-    with pytest.raises(ShapeError):
-        decoder.prefill(torch.zeros(1, 17, dtype=torch.int64))
 
 
 def test_the_cache_is_on_the_device_of_its_network():

@@ -35,7 +35,6 @@ INDEXED = golden.file("program", 4)
             pytest.param(*case, 300, 20, marks=pytest.mark.long)
             for case in (
                 (PROGRAM, 31, "cpu"),
-                (golden.file("program", 2), 61, "cpu"),
                 (DECODER, 97, "cpu"),
                 (golden.file("encoded"), 11, "interpreter"),
             )
