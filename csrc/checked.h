@@ -1,5 +1,6 @@
-/* Sizes computed from shapes and attributes, and the limits that they must keep. An attribute is any 32-bit or 64-bit
- * number, so a product of a few of them overflows int64: such products saturate here, and eb_plan_node refuses the plan.
+/* Sizes that plans and packings compute, and the limits that they must keep. The ops bound every operand, and what shapes and
+ * attributes make of an image, to 2^48 bytes. Plans multiply more than that, such as all multiply-adds: such products saturate
+ * here, and eb_plan_node refuses the plan.
  */
 #ifndef EB_CHECKED_H
 #define EB_CHECKED_H
@@ -36,7 +37,7 @@ static inline int64_t eb_multiply_all(const int64_t *factors, int count) {
     return product;
 }
 /* The saturating product of any number of factors. */
-#define EB_PRODUCT(...) eb_multiply_all((const int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8))
+#define EB_MULTIPLY(...) eb_multiply_all((const int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8))
 
 /* Whether `amount`, the bytes that a kernel allocates or copies for itself, is in proportion to `basis`: the bytes of the
  * operands and, where the amount is time, the op's multiply-adds. A step that moves no bytes but divides a few times counts

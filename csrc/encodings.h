@@ -1,4 +1,4 @@
-/* Generated from the tables of element types and encodings by `python -m engine.ops.generate`; do not edit.
+/* Generated from the tables of element types and encodings by `python -m tools.generate`; do not edit.
  *
  * EB_ELEMENT_SIZES: bytes of an element, in the order of eb_dtype. EB_ENCODINGS: what an eb_encoding holds.
  */

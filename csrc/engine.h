@@ -115,8 +115,8 @@ uint64_t eb_isa_requires(const char *isa);
 uint64_t eb_machine_features(void);
 const char *eb_feature_name(int32_t feature);
 
-/* Complete a node whose kernel, operands and attributes are set. Reads shapes and strides, never data, buffers or offsets,
- * which are set afterwards. EB_NOT_APPLICABLE also if the node does not fit the kernel's signature, or if the plan would need
+/* Complete a node whose kernel, operands and attributes are set. Reads shapes, strides and is_packed, never data, buffers
+ * or offsets, which are set afterwards. What eb_layout_of wants packed is marked before. EB_NOT_APPLICABLE also if the node does not fit the kernel's signature, or if the plan would need
  * more memory or tiles than any machine has, or memory out of proportion to the operands (checked.h). On every status but
  * EB_OK, tiles, joins, scratch_bytes, shared_bytes and operations are 0. */
 eb_status eb_plan_node(eb_node *node);

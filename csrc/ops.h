@@ -1,11 +1,12 @@
-/* Generated from the op table by `python -m engine.ops.generate`; do not edit.
+/* Generated from the op table by `python -m tools.generate`; do not edit.
  *
  * EB_IN_<OP>_<INPUT> is the position of an input in eb_node.operands; of a variadic one, of its first value.
  * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;
- * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes
- * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:
- * four a step, the step's code and its operands. EB_COMPUTE_<CHOICE> is a value of the attribute `compute`,
- * and EB_COMPUTE_OF_<op> its position in eb_node.ints, -1 for an op without it.
+ * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices; where several ops have it,
+ * EB_<ATTRIBUTE>_<CHOICE>. A dtype is an eb_dtype, axes are a bit mask, a list of ints is EB_MAX_RANK of
+ * them from its position on, a program is the last of ints: four a step, the step's code and its operands. A
+ * group of ops has the positions that are the same in all of them. EB_COMPUTE_OF_<op> is the position of
+ * `compute` in eb_node.ints, -1 for an op without it.
  */
 #ifndef ENGINE_OPS_H
 #define ENGINE_OPS_H
@@ -317,9 +318,6 @@ enum { /* matmul */
     EB_INT_MATMUL_TRANSPOSE_B = 1,
     EB_REAL_MATMUL_ALPHA = 0,
     EB_INT_MATMUL_COMPUTE = 2,
-    EB_MATMUL_COMPUTE_ELEMENT = 0,
-    EB_MATMUL_COMPUTE_BFLOAT16 = 1,
-    EB_MATMUL_COMPUTE_INT8 = 2,
 };
 
 enum { /* linear */
@@ -331,17 +329,6 @@ enum { /* linear */
     EB_INT_LINEAR_ACTIVATION = 1,
     EB_REAL_LINEAR_ALPHA = 0,
     EB_INT_LINEAR_COMPUTE = 2,
-    EB_LINEAR_ACTIVATION_NONE = 0,
-    EB_LINEAR_ACTIVATION_RELU = 1,
-    EB_LINEAR_ACTIVATION_GELU = 2,
-    EB_LINEAR_ACTIVATION_GELU_TANH = 3,
-    EB_LINEAR_ACTIVATION_SILU = 4,
-    EB_LINEAR_ACTIVATION_TANH = 5,
-    EB_LINEAR_ACTIVATION_SIGMOID = 6,
-    EB_LINEAR_ACTIVATION_RELU6 = 7,
-    EB_LINEAR_COMPUTE_ELEMENT = 0,
-    EB_LINEAR_COMPUTE_BFLOAT16 = 1,
-    EB_LINEAR_COMPUTE_INT8 = 2,
 };
 
 enum { /* gated_linear */
@@ -351,17 +338,6 @@ enum { /* gated_linear */
     EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT = 0,
     EB_INT_GATED_LINEAR_ACTIVATION = 1,
     EB_INT_GATED_LINEAR_COMPUTE = 2,
-    EB_GATED_LINEAR_ACTIVATION_NONE = 0,
-    EB_GATED_LINEAR_ACTIVATION_RELU = 1,
-    EB_GATED_LINEAR_ACTIVATION_GELU = 2,
-    EB_GATED_LINEAR_ACTIVATION_GELU_TANH = 3,
-    EB_GATED_LINEAR_ACTIVATION_SILU = 4,
-    EB_GATED_LINEAR_ACTIVATION_TANH = 5,
-    EB_GATED_LINEAR_ACTIVATION_SIGMOID = 6,
-    EB_GATED_LINEAR_ACTIVATION_RELU6 = 7,
-    EB_GATED_LINEAR_COMPUTE_ELEMENT = 0,
-    EB_GATED_LINEAR_COMPUTE_BFLOAT16 = 1,
-    EB_GATED_LINEAR_COMPUTE_INT8 = 2,
 };
 
 enum { /* conv */
@@ -377,17 +353,6 @@ enum { /* conv */
     EB_INT_CONV_ACTIVATION = 33,
     EB_INT_CONV_CHANNELS_LAST = 34,
     EB_INT_CONV_COMPUTE = 35,
-    EB_CONV_ACTIVATION_NONE = 0,
-    EB_CONV_ACTIVATION_RELU = 1,
-    EB_CONV_ACTIVATION_GELU = 2,
-    EB_CONV_ACTIVATION_GELU_TANH = 3,
-    EB_CONV_ACTIVATION_SILU = 4,
-    EB_CONV_ACTIVATION_TANH = 5,
-    EB_CONV_ACTIVATION_SIGMOID = 6,
-    EB_CONV_ACTIVATION_RELU6 = 7,
-    EB_CONV_COMPUTE_ELEMENT = 0,
-    EB_CONV_COMPUTE_BFLOAT16 = 1,
-    EB_CONV_COMPUTE_INT8 = 2,
 };
 
 enum { /* conv_transpose */
@@ -402,14 +367,6 @@ enum { /* conv_transpose */
     EB_INT_CONV_TRANSPOSE_GROUPS = 32,
     EB_INT_CONV_TRANSPOSE_ACTIVATION = 33,
     EB_INT_CONV_TRANSPOSE_CHANNELS_LAST = 34,
-    EB_CONV_TRANSPOSE_ACTIVATION_NONE = 0,
-    EB_CONV_TRANSPOSE_ACTIVATION_RELU = 1,
-    EB_CONV_TRANSPOSE_ACTIVATION_GELU = 2,
-    EB_CONV_TRANSPOSE_ACTIVATION_GELU_TANH = 3,
-    EB_CONV_TRANSPOSE_ACTIVATION_SILU = 4,
-    EB_CONV_TRANSPOSE_ACTIVATION_TANH = 5,
-    EB_CONV_TRANSPOSE_ACTIVATION_SIGMOID = 6,
-    EB_CONV_TRANSPOSE_ACTIVATION_RELU6 = 7,
 };
 
 enum { /* attention */
@@ -464,9 +421,9 @@ enum { /* max_pool */
     EB_INT_MAX_POOL_STRIDE = 8,
     EB_INT_MAX_POOL_LOW = 16,
     EB_INT_MAX_POOL_HIGH = 24,
-    EB_INT_MAX_POOL_DILATION = 32,
-    EB_INT_MAX_POOL_CEIL_MODE = 40,
-    EB_INT_MAX_POOL_CHANNELS_LAST = 41,
+    EB_INT_MAX_POOL_CHANNELS_LAST = 32,
+    EB_INT_MAX_POOL_DILATION = 33,
+    EB_INT_MAX_POOL_CEIL_MODE = 41,
 };
 
 enum { /* avg_pool */
@@ -475,10 +432,10 @@ enum { /* avg_pool */
     EB_INT_AVG_POOL_STRIDE = 8,
     EB_INT_AVG_POOL_LOW = 16,
     EB_INT_AVG_POOL_HIGH = 24,
-    EB_INT_AVG_POOL_CEIL_MODE = 32,
-    EB_INT_AVG_POOL_COUNT_PADDING = 33,
-    EB_INT_AVG_POOL_DIVISOR = 34,
-    EB_INT_AVG_POOL_CHANNELS_LAST = 35,
+    EB_INT_AVG_POOL_CHANNELS_LAST = 32,
+    EB_INT_AVG_POOL_CEIL_MODE = 33,
+    EB_INT_AVG_POOL_COUNT_PADDING = 34,
+    EB_INT_AVG_POOL_DIVISOR = 35,
 };
 
 enum { /* sum */
@@ -770,20 +727,79 @@ enum { /* expand_depthwise */
     EB_EXPAND_DEPTHWISE_EXPAND_ACTIVATION_TANH = 5,
     EB_EXPAND_DEPTHWISE_EXPAND_ACTIVATION_SIGMOID = 6,
     EB_EXPAND_DEPTHWISE_EXPAND_ACTIVATION_RELU6 = 7,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_NONE = 0,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_RELU = 1,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_GELU = 2,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_GELU_TANH = 3,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_SILU = 4,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_TANH = 5,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_SIGMOID = 6,
-    EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 = 7,
 };
 
-enum {
+enum { /* linear, gated_linear */
+    EB_IN_PRODUCT_X = 0,
+    EB_IN_PRODUCT_WEIGHT = 1,
+    EB_IN_PRODUCT_BIAS = 2,
+    EB_INT_PRODUCT_TRANSPOSE_WEIGHT = 0,
+    EB_INT_PRODUCT_ACTIVATION = 1,
+    EB_INT_PRODUCT_COMPUTE = 2,
+};
+
+enum { /* conv, conv_transpose */
+    EB_IN_CONVOLUTION_X = 0,
+    EB_IN_CONVOLUTION_WEIGHT = 1,
+    EB_IN_CONVOLUTION_BIAS = 2,
+    EB_IN_CONVOLUTION_RESIDUAL = 3,
+    EB_INT_CONVOLUTION_STRIDE = 0,
+    EB_INT_CONVOLUTION_LOW = 8,
+    EB_INT_CONVOLUTION_HIGH = 16,
+    EB_INT_CONVOLUTION_DILATION = 24,
+    EB_INT_CONVOLUTION_GROUPS = 32,
+    EB_INT_CONVOLUTION_ACTIVATION = 33,
+    EB_INT_CONVOLUTION_CHANNELS_LAST = 34,
+};
+
+enum { /* max_pool, avg_pool */
+    EB_IN_POOL_X = 0,
+    EB_INT_POOL_KERNEL = 0,
+    EB_INT_POOL_STRIDE = 8,
+    EB_INT_POOL_LOW = 16,
+    EB_INT_POOL_HIGH = 24,
+    EB_INT_POOL_CHANNELS_LAST = 32,
+};
+
+enum { /* layer_norm, rms_norm */
+    EB_IN_NORM_X = 0,
+    EB_IN_NORM_WEIGHT = 1,
+    EB_INT_NORM_AXES = 0,
+    EB_REAL_NORM_EPSILON = 0,
+};
+
+enum { /* softmax, log_softmax */
+    EB_IN_SOFTMAXES_X = 0,
+    EB_INT_SOFTMAXES_AXIS = 0,
+};
+
+enum { /* layer_norm, rms_norm, softmax, log_softmax */
+    EB_IN_ROWS_X = 0,
+};
+
+enum { /* embedding, gather, index_select, index */
+    EB_IN_READ_X = 0,
+    EB_IN_READ_INDEX = 1,
+};
+
+enum { /* attribute compute */
     EB_COMPUTE_ELEMENT = 0,
     EB_COMPUTE_BFLOAT16 = 1,
     EB_COMPUTE_INT8 = 2,
+};
+
+enum { /* attribute activation */
+    EB_ACTIVATION_NONE = 0,
+    EB_ACTIVATION_RELU = 1,
+    EB_ACTIVATION_GELU = 2,
+    EB_ACTIVATION_GELU_TANH = 3,
+    EB_ACTIVATION_SILU = 4,
+    EB_ACTIVATION_TANH = 5,
+    EB_ACTIVATION_SIGMOID = 6,
+    EB_ACTIVATION_RELU6 = 7,
+};
+
+enum { /* where compute is */
     EB_COMPUTE_OF_layer_norm = -1,
     EB_COMPUTE_OF_rms_norm = -1,
     EB_COMPUTE_OF_softmax = -1,

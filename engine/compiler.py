@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from engine import passes, program, sizes, targets
 from engine.config import Config, require_config
@@ -21,10 +20,10 @@ from engine.errors import (
     UnsupportedByTarget,
     UnsupportedOp,
 )
+from engine.graph import Graph, share_constants
 from engine.ops import TensorType
 from engine.passes import recipe
-from engine.program import Artifact, reader, sharing
-from engine.runtime.boundary import Boundary, Rebuild
+from engine.runtime.boundary import Boundary
 from engine.runtime.decoder import ENTRIES, FACTS, Decoder
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
@@ -86,18 +85,19 @@ def compile(  # noqa: A001  # the name users expect beside torch.compile
         raise ConfigError("calibration: measured scales of activations are not supported yet; expected None")
     config = _choose_config(config, model, example_inputs)
     _require_torch("compile")
-    if config.fallback is None:
-        return _make_program(_compile_artifact(model, example_inputs, config, dynamic_shapes), config)
     from engine import exporter
-    from engine.torch_backend.fallback import FallbackProgram
 
     exported = exporter.export_with_torch(model, example_inputs, dynamic_shapes)
+    if config.fallback is None:
+        return _compile_exported(exported, config)
+    from engine.torch_backend.fallback import FallbackProgram
+
     with contextlib.suppress(UnsupportedOp, UnsupportedByTarget):
-        return _make_program(_compile_exported(exported, config), config)
-    program = FallbackProgram(exported, config)
-    _warn_of_restrictions(exported.name, program.restrictions)
-    _warn_of_unchecked(exported.name, program.unchecked)
-    return program
+        return _compile_exported(exported, config)
+    compiled = FallbackProgram(exported, config)
+    _warn_of_restrictions(exported.name, compiled.restrictions)
+    _warn_of_unchecked(exported.name, compiled.unchecked)
+    return compiled
 
 
 def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def list_layers(model: Any, example_inputs: tuple[Any, ...]) -> tuple[str, ...]:
     _require_torch("list_layers")
     from engine import exporter
 
-    return recipe.list_layers(exporter.translate(exporter.export_with_torch(model, example_inputs)).graph)
+    return recipe.list_layers(exporter.export(model, example_inputs))
 
 
 def _choose_config(config: Any, model: Any, example_inputs: Any) -> Config:
@@ -147,64 +147,30 @@ def _require_torch(function: str) -> None:
         ) from None
 
 
-class _Compiled(NamedTuple):
-    """An artifact whose constants may be memory of the model, and facts that only the compiling process knows.
-
-    Attributes:
-        artifact: the compiled model, independent of the machine.
-        rebuild: makes the user's own output structure from leaves; None: plain containers.
-        export_seconds: spent in torch.export.
-        started: when the engine's own work began, by `time.perf_counter`.
-        find_changed: returns the names of weights of the model that have changed since.
-    """
-
-    artifact: Artifact
-    rebuild: Rebuild | None
-    export_seconds: float
-    started: float
-    find_changed: Callable[[], tuple[str, ...]]
+def _compile_exported(exported: TorchExport, config: Config) -> Program:
+    """The program of what torch has exported. Raises as `compile`."""
+    started = time.perf_counter()
+    graph = _make_graph(exported, config)
+    share_constants([graph])
+    return Program(graph, config, export_seconds=exported.seconds, started=started, find_changed=exported.find_changed)
 
 
-def _make_program(compiled: _Compiled, config: Config) -> Program:
-    """The program of an artifact that this process has compiled."""
-    return Program(
-        compiled.artifact,
-        config,
-        rebuild=compiled.rebuild,
-        borrowed=True,
-        export_seconds=compiled.export_seconds,
-        started=compiled.started,
-        find_changed=compiled.find_changed,
-    )
-
-
-def _compile_artifact(model: Any, example_inputs: Any, config: Config, dynamic_shapes: Any) -> _Compiled:
-    """Export the model and compile the exported program. Raises as `compile`."""
+def _make_graph(exported: TorchExport, config: Config) -> Graph:
+    """Translate what torch has exported, and run the common passes. Raises as `compile`."""
     # Imported here, because the exporter needs torch, and a process that only loads programs need not have it.
     from engine import exporter
 
-    return _compile_exported(exporter.export_with_torch(model, example_inputs, dynamic_shapes), config)
-
-
-def _compile_exported(model: TorchExport, config: Config) -> _Compiled:
-    """Translate the exported program, run the common passes, number the values. Raises as `compile`."""
-    from engine import exporter
-
-    exported = exporter.translate(model)
-    started = time.perf_counter() - exported.translate_seconds
-    signature = program.Signature(*exported.interface)
-    warn_of_decoded(exported.graph.name, passes.precision.find_decoded(exported.graph))
-    log = passes.run_common(exported.graph, config)
-    warn_of_left(exported.graph.name, passes.precision.find_left(exported.graph))
-    artifact = program.from_graph(exported.graph, signature, log)
-    artifact = replace(artifact, switches=passes.choices_when_compiling(config))
-    if settled := artifact.scope.settled:
+    graph = exporter.translate(exported)
+    warn_of_decoded(graph.name, passes.precision.find_decoded(graph))
+    passes.run_common(graph, config)
+    warn_of_left(graph.name, passes.precision.find_left(graph))
+    if settled := graph.scope.settled:
         raise UnsupportedOp(
             [f"size {name}: the model, or how it is compiled, works only for {only}" for name, only in settled.items()]
         )
-    _warn_of_restrictions(artifact.name, [*describe_restrictions(artifact.scope), *model.dynamic.restrictions])
-    _warn_of_unchecked(artifact.name, exported.unchecked)
-    return _Compiled(artifact, exported.rebuild, model.seconds, started, model.watch.find_changed)
+    _warn_of_restrictions(graph.name, [*describe_restrictions(graph.scope), *exported.restrictions])
+    _warn_of_unchecked(graph.name, graph.scope.unchecked)
+    return graph
 
 
 def _warn_of_restrictions(name: str, restrictions: Sequence[str]) -> None:
@@ -260,9 +226,9 @@ def load(path: str | Path, verify: str = "full", *, mmap: bool = False, config: 
         raise ConfigError("load: give a Config by keyword: load(path, config=Config(...))")
     config = check_load(verify, mmap, config)
     started = time.perf_counter()
-    with reader.opened(path, verify, mapped=mmap) as artifact:
-        _check_activations(artifact, config)
-        return Program(artifact, config, borrowed=not mmap, started=started)
+    with program.opened(path, verify, mapped=mmap) as graph:
+        _check_activations(graph, config)
+        return Program(graph, config, started=started)
 
 
 def check_load(verify: str, mmap: object, config: Config | None) -> Config:
@@ -292,9 +258,9 @@ def check_load(verify: str, mmap: object, config: Config | None) -> Config:
     return config
 
 
-def _check_activations(artifact: Artifact, config: Config) -> None:
-    """ConfigError if `config` has another type of activations than the loaded `artifact` was compiled with."""
-    compiled = artifact.switches.get("activations")
+def _check_activations(graph: Graph, config: Config) -> None:
+    """ConfigError if `config` has another type of activations than the loaded `graph` was compiled with."""
+    compiled = graph.switches.get("activations")
     if config.activations not in (None, compiled):
         known = f"the program was compiled with {compiled}" if compiled else "the file does not name it"
         raise ConfigError(
@@ -328,6 +294,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     config = _choose_config(config, module, ())
     _require_torch("compile_decoder")
     # Imported here, because a process that only loads decoders need not have torch.
+    from engine import exporter
     from engine.exporter import decoding
 
     if config.fallback is not None:
@@ -337,34 +304,33 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
             raise ConfigError(f"{name}: expected a whole number from {1 + (name == 'max_length')} on, got {value!r}")
     decoding.check_parameters(module)
     try:
-        compiled = {
-            name: _compile_artifact(module, example, config, shapes)
-            for name, (example, shapes) in decoding.examples(module, batch, max_length).items()
-        }
+        examples = decoding.examples(module, batch, max_length)
+        exported = {name: exporter.export_with_torch(module, *one) for name, one in examples.items()}
+        graphs = {name: _make_graph(one, config) for name, one in exported.items()}
     except EngineError as error:
         # Torch reports a wrong size by one of these two errors. Any other error has another reason.
         if type(error) is not EngineError or type(error.__cause__) not in (RuntimeError, IndexError):
             raise
         room = f"the module must take batch={batch} texts of up to max_length={max_length} tokens"
         raise EngineError(f"{error}. Its buffers may have other sizes: {room}") from error
-    artifacts = {name: one.artifact for name, one in compiled.items()}
-    _check_decoder(artifacts, batch)
-    facts, exported = {"max_length": max_length, "batch": batch}, {n: one.export_seconds for n, one in compiled.items()}
-    decoder = Decoder(sharing.shared(artifacts), facts, config, borrowed=True, export_seconds=exported)
+    share_constants(list(graphs.values()))
+    _check_decoder(graphs, batch)
+    facts, seconds = {"max_length": max_length, "batch": batch}, {n: one.seconds for n, one in exported.items()}
+    decoder = Decoder(graphs, facts, config, export_seconds=seconds)
     decoder.check_room()
     return decoder
 
 
-def _check_decoder(artifacts: Mapping[str, Artifact], batch: int) -> None:
-    """ConfigError unless both artifacts write to the same buffers and return one row of logits for each text."""
-    kept = [{s.name: a.types[v] for s, v in zip(a.states, a.state_inputs, strict=True)} for a in artifacts.values()]
+def _check_decoder(graphs: Mapping[str, Graph], batch: int) -> None:
+    """ConfigError unless both graphs write to the same buffers and return one row of logits for each text."""
+    kept = [{s[0]: v.type for s, v in zip(g.states, g.state_inputs, strict=True)} for g in graphs.values()]
     if not kept[0] or kept[0] != kept[1]:
         raise ConfigError(
             f"module: its cache must be in buffers, the same in both exports; prefill writes to {list(kept[0])}, "
             f"decode to {list(kept[1])}"
         )
-    for name, artifact in artifacts.items():
-        results = [artifact.types[v] for v in artifact.call_outputs]
+    for name, graph in graphs.items():
+        results = [value.type for value in graph.call_outputs]
         if len(results) != 1 or len(results[0].shape) != 2 or not sizes.same(results[0].shape[0], batch):
             raise ConfigError(f"module: {name} must return logits [{batch}, vocab], got {', '.join(map(str, results))}")
 
@@ -385,31 +351,31 @@ def load_decoder(
         ConfigError: as `load`.
     """
     config = check_load(verify, mmap, config)
-    with sharing.opened(path, verify, mapped=mmap) as (artifacts, facts):
-        if set(artifacts) != set(ENTRIES):
-            raise ProgramError(f"expected the entries {', '.join(ENTRIES)}, got {', '.join(artifacts)}")
-        for artifact in artifacts.values():
-            _check_activations(artifact, config)
+    with program.opened_entries(path, verify, mapped=mmap) as (graphs, facts):
+        if set(graphs) != set(ENTRIES):
+            raise ProgramError(f"expected the entries {', '.join(ENTRIES)}, got {', '.join(graphs)}")
+        for graph in graphs.values():
+            _check_activations(graph, config)
         if {name: type(facts.get(name)) for name in FACTS} != dict.fromkeys(FACTS, int):
             raise ProgramError(f"expected whole numbers {', '.join(FACTS)}, got {facts}")
         try:
-            _check_decoder(artifacts, facts["batch"])
+            _check_decoder(graphs, facts["batch"])
         except ConfigError as error:
             raise ProgramError(f"no decoder: {error}") from None
-        _check_decoder_arguments(artifacts, facts)
-        return Decoder(artifacts, facts, config, borrowed=not mmap)
+        _check_decoder_arguments(graphs, facts)
+        return Decoder(graphs, facts, config)
 
 
-def _check_decoder_arguments(artifacts: Mapping[str, Artifact], facts: Mapping[str, int]) -> None:
+def _check_decoder_arguments(graphs: Mapping[str, Graph], facts: Mapping[str, int]) -> None:
     """ProgramError unless both entry points take ids, position and lengths, and return one array of logits."""
     batch, longest = facts["batch"], facts["max_length"]
-    for name, artifact in artifacts.items():
-        boundary = Boundary(artifact)
-        length = 1 if name == "decode" else artifact.types[artifact.inputs[0]].shape[-1]
+    for name, graph in graphs.items():
+        boundary = Boundary(graph)
+        length = 1 if name == "decode" else graph.inputs[0].shape[-1]
         requested = [TensorType("int64", shape) for shape in ((batch, length), (batch,), (batch,))]
         one = all(map(sizes.same, boundary.input_types, requested)) and len(boundary.input_types) == len(requested)
         if not one or not boundary.is_flat or not boundary.is_single:
             raise ProgramError(f"{name} does not take ids [{batch}, length], position [{batch}] and lengths [{batch}]")
-    limits = [symbol.high for symbol in artifacts["prefill"].scope.symbols.values()] or [2]
-    if limits != [longest] or artifacts["decode"].scope.symbols:
+    limits = [symbol.high for symbol in graphs["prefill"].scope.symbols.values()] or [2]
+    if limits != [longest] or graphs["decode"].scope.symbols:
         raise ProgramError(f"max_length is {longest}, and prefill takes texts of {limits}")

@@ -11,7 +11,7 @@ import re
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,15 +59,12 @@ class Setting(ABC):
     targets: tuple[str, ...] = ()
 
     @abstractmethod
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:
+    def check(self, name: str, value: Any, _own: Mapping[str, str], _target: str) -> Any:
         """The value as `Config` stores it. ConfigError if field `name` cannot have it.
 
-        `_own` maps the path and the name of each of the user's own passes to the name of the pass.
+        `_own` maps the path and the name of each of the user's own passes to the name of the pass. Programs are for
+        the target `_target`.
         """
-
-    def of_target(self, _target: str) -> Setting:
-        """The declaration for programs of one target."""
-        return self
 
     def parse(self, text: str) -> Any:
         """The value of `text`. Does not check it; `check` does."""
@@ -112,7 +109,7 @@ class Choice(Setting):
         """The names."""
         return names(self.kind) if self.kind else self.values
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str], _target: str) -> Any:  # as the base class says
         if not (self.optional and value is None):
             _one_of(name, value, self.known())
         return value
@@ -148,7 +145,7 @@ class Count(Setting):
     words: tuple[str, ...] = ()
     tries: tuple[str, ...] = ()
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str], _target: str) -> Any:  # as the base class says
         if value in self.words or (type(value) is int and value >= 1 and not 0 < self.most < value):
             return value
         upper = f"to {self.most}" if self.most else "on"
@@ -166,7 +163,7 @@ class Count(Setting):
 class Flag(Setting):
     """True or False; ``on`` and ``off`` as text."""
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str], _target: str) -> Any:  # as the base class says
         if not isinstance(value, bool):
             raise ConfigError(f"{name}: expected True or False (on or off as text), got {value!r}")
         return value
@@ -189,7 +186,7 @@ class Passes(Setting):
     paths: bool = False
     optional: bool = False
 
-    def check(self, name: str, value: Any, own: Mapping[str, str]) -> Any:  # as the base class says
+    def check(self, name: str, value: Any, own: Mapping[str, str], _target: str) -> Any:  # as the base class says
         if self.optional and value is None:
             return None
         if not isinstance(value, tuple | list):
@@ -212,21 +209,12 @@ class Passes(Setting):
 
 @dataclass(frozen=True)
 class Variants(Setting):
-    """A mapping from ops to kernel variants; ``variant.<op>=name`` as text.
+    """A mapping from ops to kernel variants; ``variant.<op>=name`` as text."""
 
-    Attributes:
-        kind: the kind of the registered names.
-    """
-
-    kind: str = "kernel"
-
-    def of_target(self, target: str) -> Setting:  # as the base class says
-        return replace(self, kind=variants_kind(target))
-
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str], target: str) -> Any:  # as the base class says
         if not isinstance(value, Mapping):
             raise ConfigError(f'{name}: expected a dict such as {{"linear": "packed"}}, got {value!r}')
-        known = kernel_variants(self.kind)
+        known = kernel_variants(variants_kind(target))
         if not known:  # the packages of the target are missing, as compiling says
             return _FrozenDict(value)
         for op, variant in value.items():
@@ -252,7 +240,7 @@ class Variants(Setting):
 class Recipe(Setting):
     """Pairs of a pattern of layer names and a precision; the path of a TOML file as text."""
 
-    def check(self, name: str, value: Any, _own: Mapping[str, str]) -> Any:  # as the base class says
+    def check(self, name: str, value: Any, _own: Mapping[str, str], _target: str) -> Any:  # as the base class says
         if value is None:
             return None
         if value == "":
@@ -459,8 +447,7 @@ class Config:
     def __post_init__(self) -> None:
         own = self._load_passes()
         for name, setting in settings().items():
-            of_target = setting.of_target(self.target)
-            object.__setattr__(self, name, of_target.check(name, getattr(self, name), own))
+            object.__setattr__(self, name, setting.check(name, getattr(self, name), own, self.target))
 
     def _load_passes(self) -> dict[str, str]:
         """Path and name of each of the user's own passes -> its name. ConfigError if one cannot be loaded."""

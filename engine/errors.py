@@ -30,7 +30,7 @@ class ProgramError(EngineError):
 
 
 class UnsupportedByTarget(ProgramError):
-    """The target of a program has no kernel for some of its instructions. The message lists all of them.
+    """The target of a program has no kernel for some of its nodes. The message lists all of them.
 
     ``Config(fallback="torch")`` lets torch run the calls of the model that they come from, if they come from any.
     """

@@ -41,15 +41,22 @@ def aligned_empty(nbytes: int) -> np.ndarray:
 
 
 def release(array: np.ndarray) -> None:
-    """Give the whole pages of a dense array that nobody reads any more back to the system. Its elements are then lost.
-
-    Does nothing where the system has no such call.
+    """Give the whole pages of a dense array back to the system. Its elements are then lost, unless they are in a mapped
+    file. Does nothing where the system has no such call.
     """
     page = mmap.PAGESIZE
     begin = -(-array.ctypes.data // page) * page
     end = (array.ctypes.data + array.nbytes) // page * page
     if begin < end and _MADVISE is not None:
         _MADVISE(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), ctypes.c_int(mmap.MADV_DONTNEED))
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """True if the elements of `array` are in a mapped file."""
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, memoryview) and isinstance(owner.obj, mmap.mmap)
 
 
 NO_MEMORY_MODE = (

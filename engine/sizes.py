@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -78,11 +78,15 @@ class Guard(NamedTuple):
 
 
 class Scope:
-    """The symbols of one program, and the guards collected while it was made."""
+    """The symbols of one program, and the guards collected while it was made.
+
+    `unchecked` has the conditions on the inputs that the program relies on and that no call can check.
+    """
 
     def __init__(self) -> None:
         self.symbols: dict[str, Symbol] = {}
         self.guards: dict[Guard, None] = {}
+        self.unchecked: tuple[str, ...] = ()
         self._deciding = 0
 
     def copy(self) -> Scope:
@@ -411,6 +415,13 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(same, a, b))
     return _terms_of(a) == _terms_of(b) if isinstance(a, Size) or isinstance(b, Size) else bool(a == b)
+
+
+def key_of(value: Any) -> Hashable:
+    """Equal for the same sizes, shapes or attributes, also of formulas. ``0.0``, ``-0.0``, ``0`` and False differ."""
+    if isinstance(value, Size):
+        return value.terms
+    return tuple(map(key_of, value)) if isinstance(value, tuple | list) else repr(value)
 
 
 def at_most(a: Any, b: Any) -> bool:

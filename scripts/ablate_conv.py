@@ -45,11 +45,11 @@ Times = dict[str, dict[str, list[float]]]  # layer -> variant -> seconds, one a 
 def layers(program: Any) -> list[str]:
     """What each convolution of the program is, in order."""
     found = []
-    for one in program.lowered.instructions:
-        if one.op == "conv":
-            x, weight = (program.lowered.types[v].shape for v in one.inputs[:2] if v is not None)
+    for node in program.lowered.nodes:
+        if node.op.name == "conv":
+            x, weight = node.operand("x").shape, node.operand("weight").shape
             kernel = "x".join(map(str, weight[2:]))
-            found.append(f"{kernel}/{one.attributes['stride'][0]} {weight[1]} to {weight[0]}, {x[1]}x{x[2]}")
+            found.append(f"{kernel}/{node.attributes['stride'][0]} {weight[1]} to {weight[0]}, {x[1]}x{x[2]}")
     return found
 
 

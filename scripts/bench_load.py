@@ -69,8 +69,8 @@ def one(way: str, name: str, path: str) -> dict[str, float]:
     after = os.times()
     found = {"own": after.user - before.user, "system": after.system - before.system}
     found["peak"] = _resident("VmHWM") - resident
-    types = [program.artifact.types[v] for v in program.artifact.constants]
-    found |= {"weights": sum(t.nbytes for t in types), "largest": max(t.nbytes for t in types)}
+    sizes = [value.type.nbytes for value in program.graph.stored_constants()]
+    found |= {"weights": sum(sizes), "largest": max(sizes)}
     if way == "compile":
         program.save(path)
     return found

@@ -25,8 +25,7 @@ from unittest import mock
 from engine import Config, dtypes
 from engine import compile as compile_model
 from engine.ops import TensorType
-from engine.program import Artifact
-from engine.runtime.specialised import count_unchanged, count_work
+from engine.runtime.specialised import count_unchanged
 from engine.targets.plan import Place, Step
 from engine.targets.triton import target
 from engine.targets.triton.executable import is_shared, launches_of
@@ -132,18 +131,17 @@ def plan(decoder: Any, tokens: int, before: int, precision: str) -> list[Work]:
         of_weights = precision if PRECISIONS[precision].kind == "quantised" else None
         program: Any = compile_model(decoder, inputs, Config(target="triton", precision=of_weights))
         bound = program._example.executable.plan  # noqa: SLF001  # the plan is no part of the public interface
-    return list(_read_steps(program.lowered, bound.steps))
+    return list(_read_steps(bound.steps))
 
 
-def _read_steps(artifact: Artifact, steps: Sequence[Step]) -> Iterator[Work]:
+def _read_steps(steps: Sequence[Step]) -> Iterator[Work]:
     module = ""
     for step in steps:
         written, weights = sum(map(_count_bytes, step.operands[step.n_inputs :])), 0
         flops, nbytes = 0, 2 * written  # of a copy
-        if step.instruction is not None:
-            instruction = artifact.instructions[step.instruction]
-            module = instruction.module
-            flops, nbytes = count_work(artifact, instruction)
+        if step.node is not None:
+            module = step.node.source.module
+            flops, nbytes = step.node.flops(), step.node.nbytes()
             if unchanged := count_unchanged(step):  # of a write in place: what is written is what is replaced
                 written = 2 * written - unchanged
             nbytes -= unchanged

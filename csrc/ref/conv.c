@@ -3,17 +3,11 @@
 #include "weight.h"
 #include "window.h"
 
-/* Both ops have the same inputs and attributes. */
-_Static_assert((int)EB_IN_CONV_X == (int)EB_IN_CONV_TRANSPOSE_X, "conv and conv_transpose differ");
-_Static_assert((int)EB_IN_CONV_WEIGHT == (int)EB_IN_CONV_TRANSPOSE_WEIGHT, "conv and conv_transpose differ");
-_Static_assert((int)EB_IN_CONV_BIAS == (int)EB_IN_CONV_TRANSPOSE_BIAS, "conv and conv_transpose differ");
-_Static_assert((int)EB_IN_CONV_RESIDUAL == (int)EB_IN_CONV_TRANSPOSE_RESIDUAL, "conv and conv_transpose differ");
-
 static eb_status plan_tiles(eb_node *node) {
-    const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *weight = eb_input(node, EB_IN_CONV_WEIGHT);
+    const eb_tensor *x = eb_input(node, EB_IN_CONVOLUTION_X), *weight = eb_input(node, EB_IN_CONVOLUTION_WEIGHT);
     if (!eb_is_real(x->dtype) || (!eb_is_encoded(weight) && weight->dtype != x->dtype) || weight->is_packed)
         return EB_NOT_APPLICABLE;
-    if (node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
+    if (node->ints[EB_INT_CONVOLUTION_GROUPS] < 1) return EB_NOT_APPLICABLE;
     node->tiles = eb_tile_count(eb_size(eb_output(node)), eb_size(weight) / eb_max(1, weight->shape[0]));
     return EB_OK;
 }
@@ -25,11 +19,11 @@ typedef struct {
 } problem;
 
 static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor *y) {
-    const eb_tensor *weight = eb_input(node, EB_IN_CONV_WEIGHT);
-    problem p = {.w = eb_window_new(x, y), .groups = node->ints[EB_INT_CONV_GROUPS]};
-    eb_window_set(p.w.stride, &node->ints[EB_INT_CONV_STRIDE], x->rank);
-    eb_window_set(p.w.low, &node->ints[EB_INT_CONV_LOW], x->rank);
-    eb_window_set(p.w.dilation, &node->ints[EB_INT_CONV_DILATION], x->rank);
+    const eb_tensor *weight = eb_input(node, EB_IN_CONVOLUTION_WEIGHT);
+    problem p = {.w = eb_window_new(x, y), .groups = node->ints[EB_INT_CONVOLUTION_GROUPS]};
+    eb_window_set(p.w.stride, &node->ints[EB_INT_CONVOLUTION_STRIDE], x->rank);
+    eb_window_set(p.w.low, &node->ints[EB_INT_CONVOLUTION_LOW], x->rank);
+    eb_window_set(p.w.dilation, &node->ints[EB_INT_CONVOLUTION_DILATION], x->rank);
     int64_t kernel[EB_MAX_RANK];
     for (int axis = 2; axis < weight->rank; axis++) kernel[axis] = eb_decoded_size(weight, axis);
     eb_window_set(p.w.kernel, &kernel[2], x->rank);
@@ -38,8 +32,8 @@ static problem describe(const eb_node *node, const eb_tensor *x, const eb_tensor
 }
 
 static double bias_of(const eb_node *node, void *const *bases, int64_t channel) {
-    if (!eb_is_present(node, EB_IN_CONV_BIAS)) return 0;
-    const eb_tensor *bias = eb_input(node, EB_IN_CONV_BIAS);
+    if (!eb_is_present(node, EB_IN_CONVOLUTION_BIAS)) return 0;
+    const eb_tensor *bias = eb_input(node, EB_IN_CONVOLUTION_BIAS);
     return eb_load_real(bias->dtype, eb_data(bias, bases), channel * bias->stride[0]);
 }
 
@@ -49,22 +43,22 @@ typedef struct {
 } images;
 
 static images images_of(const eb_node *node) {
-    const int last = node->ints[EB_INT_CONV_CHANNELS_LAST] != 0, adds = eb_is_present(node, EB_IN_CONV_RESIDUAL);
-    return (images){eb_channels_first(eb_input(node, EB_IN_CONV_X), last), eb_channels_first(eb_output(node), last),
-                    eb_channels_first(adds ? eb_input(node, EB_IN_CONV_RESIDUAL) : eb_output(node), last)};
+    const int last = node->ints[EB_INT_CONVOLUTION_CHANNELS_LAST] != 0, adds = eb_is_present(node, EB_IN_CONVOLUTION_RESIDUAL);
+    return (images){eb_channels_first(eb_input(node, EB_IN_CONVOLUTION_X), last), eb_channels_first(eb_output(node), last),
+                    eb_channels_first(adds ? eb_input(node, EB_IN_CONVOLUTION_RESIDUAL) : eb_output(node), last)};
 }
 
 /* Bias, residual and activation of the sum at a place, and out. */
 static void finish(const eb_node *node, void *const *bases, const problem *p, const images *i, const eb_place *at, double sum) {
     sum += bias_of(node, bases, at->channel);
-    if (eb_is_present(node, EB_IN_CONV_RESIDUAL)) {
+    if (eb_is_present(node, EB_IN_CONVOLUTION_RESIDUAL)) {
         const eb_tensor *residual = &i->residual;
         int64_t place = at->n * residual->stride[0] + at->channel * residual->stride[1];
         for (int a = 2; a < residual->rank; a++) place += at->at[a + EB_SPATIAL - residual->rank] * residual->stride[a];
         sum += eb_load_real(residual->dtype, eb_data(residual, bases), place);
     }
     eb_store_real(i->y.dtype, eb_data(&i->y, bases), eb_place_offset(&i->y, p->w.y_step, at),
-                  eb_activate(node->ints[EB_INT_CONV_ACTIVATION], sum));
+                  eb_activate(node->ints[EB_INT_CONVOLUTION_ACTIVATION], sum));
 }
 
 /* Elements of a weight that make one channel of the result: [channels, *kernel]. */
@@ -80,7 +74,7 @@ static eb_status plan_conv(eb_node *node) {
     eb_status status = plan_tiles(node);
     if (status != EB_OK) return status;
     if (node->ints[EB_INT_CONV_COMPUTE] == EB_COMPUTE_INT8) node->tiles = eb_min(node->tiles, MOST_TILES);
-    node->scratch_bytes = count_taps(eb_input(node, EB_IN_CONV_WEIGHT)) * 8;
+    node->scratch_bytes = count_taps(eb_input(node, EB_IN_CONVOLUTION_WEIGHT)) * 8;
     return EB_OK;
 }
 
@@ -143,12 +137,12 @@ static double conv_channel(const problem *p, const eb_place *y, const pixels *x,
 static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const images i = images_of(node);
     const eb_tensor *x = &i.x, *y = &i.y;
-    const eb_weight weight = eb_weight_of(node, bases, EB_IN_CONV_WEIGHT, x->dtype);
+    const eb_weight weight = eb_weight_of(node, bases, EB_IN_CONVOLUTION_WEIGHT, x->dtype);
     problem p = describe(node, x, y);
     pixels source = {x->dtype, eb_data(x, bases), node->ints[EB_INT_CONV_COMPUTE], 1};
     double *taps = scratch, scale = 1;
     int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups;
-    int64_t each_in = eb_decoded_size(weight.t, 1), area = EB_PRODUCT(p.w.kernel[0], p.w.kernel[1], p.w.kernel[2]);
+    int64_t each_in = eb_decoded_size(weight.t, 1), area = EB_MULTIPLY(p.w.kernel[0], p.w.kernel[1], p.w.kernel[2]);
     int64_t image = -1, channel = -1; /* of `source` and of `taps` */
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
         eb_place at = eb_place_of(&p.w, channels, flat);
@@ -188,7 +182,7 @@ static double transpose_channel(const problem *p, const eb_place *y, int32_t dty
 static eb_status run_conv_transpose(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     const images i = images_of(node);
-    const eb_tensor *x = &i.x, *weight = eb_input(node, EB_IN_CONV_WEIGHT), *y = &i.y;
+    const eb_tensor *x = &i.x, *weight = eb_input(node, EB_IN_CONVOLUTION_WEIGHT), *y = &i.y;
     problem p = describe(node, x, y);
     int64_t count = eb_size(y), channels = y->shape[1], each_out = weight->shape[1], each_in = x->shape[1] / p.groups;
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {

@@ -3,15 +3,13 @@
 #include "activate.h"
 #include "weight.h"
 
-_Static_assert((int)EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "one list of activations");
-
 static eb_status plan(eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_EXPAND_DEPTHWISE_X);
     const eb_tensor *expand = eb_input(node, EB_IN_EXPAND_DEPTHWISE_EXPAND);
     const eb_tensor *weight = eb_input(node, EB_IN_EXPAND_DEPTHWISE_WEIGHT);
     if (x->dtype != EB_F32 || expand->is_packed || weight->is_packed) return EB_NOT_APPLICABLE;
     const int64_t height = eb_decoded_size(weight, 2), width = eb_decoded_size(weight, 3);
-    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(height, width, x->shape[3]));
+    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_MULTIPLY(height, width, x->shape[3]));
     return EB_OK;
 }
 

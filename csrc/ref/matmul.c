@@ -73,10 +73,8 @@ const eb_kernel any_anyw_matmul__generic_reference = {plan_matmul, run_matmul};
 /* --- linear: x [..., K], weight [N, K] or [K, N] ------------------------------------------------------------------ */
 
 /* Of linear and gated_linear. */
-_Static_assert((int)EB_IN_LINEAR_X == (int)EB_IN_GATED_LINEAR_X, "linear and gated_linear differ");
-_Static_assert((int)EB_IN_LINEAR_WEIGHT == (int)EB_IN_GATED_LINEAR_WEIGHT, "linear and gated_linear differ");
 static eb_status plan_linear(eb_node *node) {
-    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *weight = eb_input(node, EB_IN_LINEAR_WEIGHT);
+    const eb_tensor *x = eb_input(node, EB_IN_PRODUCT_X), *weight = eb_input(node, EB_IN_PRODUCT_WEIGHT);
     const eb_tensor *y = eb_output(node);
     if (!eb_is_real(x->dtype) || (!eb_is_encoded(weight) && weight->dtype != x->dtype) || weight->is_packed)
         return EB_NOT_APPLICABLE;

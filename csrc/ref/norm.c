@@ -23,26 +23,24 @@ static eb_loop norm_loop(const eb_tensor *x, const eb_tensor *y, const eb_tensor
 }
 
 /* Of layer_norm and rms_norm. */
-_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_RMS_NORM_X, "layer_norm and rms_norm differ");
-_Static_assert((int)EB_IN_LAYER_NORM_WEIGHT == (int)EB_IN_RMS_NORM_WEIGHT, "layer_norm and rms_norm differ");
 static eb_status plan_norm(eb_node *node) {
-    const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X);
+    const eb_tensor *x = eb_input(node, EB_IN_NORM_X);
     if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
-    int axes = (int)node->ints[0];
+    int axes = (int)node->ints[EB_INT_NORM_AXES];
     eb_loop rows = eb_loop_axes(x, 0, x->rank - axes), row = eb_loop_axes(x, x->rank - axes, x->rank);
     node->tiles = eb_tile_count(row.count ? rows.count : 0, row.count);
     return EB_OK;
 }
 
 static norm describe_norm(const eb_node *node, void *const *bases, int addend_at) {
-    const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X), *y = eb_output(node);
-    int split = x->rank - (int)node->ints[0];
+    const eb_tensor *x = eb_input(node, EB_IN_NORM_X), *y = eb_output(node);
+    int split = x->rank - (int)node->ints[EB_INT_NORM_AXES];
     norm n = {.dtype = x->dtype, .x = eb_data(x, bases), .y = eb_data(y, bases)};
     const eb_tensor *addend = eb_optional_input(node, addend_at);
     if (addend) n.addend = eb_data(addend, bases);
     n.rows = norm_loop(x, y, addend, 0, split);
     n.row = norm_loop(x, y, addend, split, x->rank);
-    const eb_tensor *weight = eb_optional_input(node, EB_IN_LAYER_NORM_WEIGHT);
+    const eb_tensor *weight = eb_optional_input(node, EB_IN_NORM_WEIGHT);
     if (weight) {
         n.weight = eb_data(weight, bases);
         n.weight_row = eb_loop_axes(weight, 0, weight->rank);
@@ -81,7 +79,7 @@ static eb_status run_norm(const eb_node *node, void *const *bases, int64_t begin
             double v = x_value(&n, &row, i, &y_at) - mean;
             square += v * v;
         }
-        double scale = 1 / sqrt(square / (double)count + node->reals[0]);
+        double scale = 1 / sqrt(square / (double)count + node->reals[EB_REAL_NORM_EPSILON]);
         for (int64_t i = 0; i < count; i++) {
             double v = (x_value(&n, &row, i, &y_at) - mean) * scale; /* y may lie on x: read, then write */
             if (n.weight) v *= eb_load_real(n.dtype, n.weight, eb_loop_offset(&n.weight_row, i));
@@ -115,18 +113,17 @@ static eb_loop lines_of(const eb_tensor *x, const eb_tensor *y, int axis) {
     return loop;
 }
 
-/* Input 0 of softmax and log_softmax is x. */
 static eb_status plan_softmax(eb_node *node) {
-    const eb_tensor *x = eb_input(node, 0);
+    const eb_tensor *x = eb_input(node, EB_IN_SOFTMAXES_X);
     if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
-    int64_t size = x->rank ? x->shape[node->ints[0]] : 1;
+    int64_t size = x->rank ? x->shape[node->ints[EB_INT_SOFTMAXES_AXIS]] : 1;
     node->tiles = eb_tile_count(size ? eb_size(x) / size : 0, size);
     return EB_OK;
 }
 
 static eb_status run_any_softmax(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int is_log) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
-    int axis = (int)node->ints[0];
+    const eb_tensor *x = eb_input(node, EB_IN_SOFTMAXES_X), *y = eb_output(node);
+    int axis = (int)node->ints[EB_INT_SOFTMAXES_AXIS];
     int64_t size = x->rank ? x->shape[axis] : 1, x_step = x->rank ? x->stride[axis] : 0, y_step = x->rank ? y->stride[axis] : 0;
     const void *x_data = eb_data(x, bases);
     eb_loop lines = lines_of(x, y, axis);

@@ -2,39 +2,31 @@
 #include "../ops.h"
 #include "window.h"
 
-_Static_assert((int)EB_IN_MAX_POOL_X == (int)EB_IN_AVG_POOL_X, "max_pool and avg_pool differ");
-_Static_assert((int)EB_INT_MAX_POOL_KERNEL == (int)EB_INT_AVG_POOL_KERNEL, "the windows of max_pool and avg_pool differ");
-_Static_assert((int)EB_INT_MAX_POOL_STRIDE == (int)EB_INT_AVG_POOL_STRIDE, "the windows of max_pool and avg_pool differ");
-_Static_assert((int)EB_INT_MAX_POOL_LOW == (int)EB_INT_AVG_POOL_LOW, "the windows of max_pool and avg_pool differ");
-_Static_assert((int)EB_INT_MAX_POOL_HIGH == (int)EB_INT_AVG_POOL_HIGH, "the windows of max_pool and avg_pool differ");
-
-/* x and y with their channels on axis 1; channels_last is the last attribute of both ops. */
+/* x and y with their channels on axis 1. */
 typedef struct {
     eb_tensor x, y;
 } operands;
 
 static operands operands_of(const eb_node *node) {
-    const int last = node->ints[node->n_ints - 1] != 0;
-    return (operands){eb_channels_first(eb_input(node, EB_IN_MAX_POOL_X), last), eb_channels_first(eb_output(node), last)};
+    const int last = node->ints[EB_INT_POOL_CHANNELS_LAST] != 0;
+    return (operands){eb_channels_first(eb_input(node, EB_IN_POOL_X), last), eb_channels_first(eb_output(node), last)};
 }
-_Static_assert((int)EB_INT_MAX_POOL_CHANNELS_LAST == (int)EB_INT_MAX_POOL_CEIL_MODE + 1, "max_pool has further attributes");
-_Static_assert((int)EB_INT_AVG_POOL_CHANNELS_LAST == (int)EB_INT_AVG_POOL_DIVISOR + 1, "avg_pool has further attributes");
 
 static eb_window describe(const eb_node *node) {
     const operands o = operands_of(node);
     const eb_tensor *x = &o.x;
     eb_window w = eb_window_new(x, &o.y);
-    eb_window_set(w.kernel, &node->ints[EB_INT_MAX_POOL_KERNEL], x->rank);
-    eb_window_set(w.stride, &node->ints[EB_INT_MAX_POOL_STRIDE], x->rank);
-    eb_window_set(w.low, &node->ints[EB_INT_MAX_POOL_LOW], x->rank);
-    eb_window_set(w.high, &node->ints[EB_INT_MAX_POOL_HIGH], x->rank);
+    eb_window_set(w.kernel, &node->ints[EB_INT_POOL_KERNEL], x->rank);
+    eb_window_set(w.stride, &node->ints[EB_INT_POOL_STRIDE], x->rank);
+    eb_window_set(w.low, &node->ints[EB_INT_POOL_LOW], x->rank);
+    eb_window_set(w.high, &node->ints[EB_INT_POOL_HIGH], x->rank);
     return w;
 }
 
 static eb_status plan_pool(eb_node *node) {
-    if (!eb_is_real(eb_input(node, EB_IN_MAX_POOL_X)->dtype)) return EB_NOT_APPLICABLE;
+    if (!eb_is_real(eb_input(node, EB_IN_POOL_X)->dtype)) return EB_NOT_APPLICABLE;
     eb_window w = describe(node);
-    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_PRODUCT(w.kernel[0], w.kernel[1], w.kernel[2]));
+    node->tiles = eb_tile_count(eb_size(eb_output(node)), EB_MULTIPLY(w.kernel[0], w.kernel[1], w.kernel[2]));
     return EB_OK;
 }
 
@@ -62,14 +54,13 @@ static seen look(const eb_window *w, const eb_place *place, int32_t dtype, const
     return s;
 }
 
-/* Elements of the window, with or without those of the padding; what lies past the padding never counts. A double, since
- * the product may exceed int64. */
-static double count_of(const eb_window *w, const eb_place *place, int padding) {
-    double count = 1;
+/* Elements of the window, with or without those of the padding; what lies past the padding never counts. */
+static int64_t count_of(const eb_window *w, const eb_place *place, int padding) {
+    int64_t count = 1;
     for (int a = 0; a < EB_SPATIAL; a++) {
         int64_t first = place->at[a] * w->stride[a] - w->low[a];
         int64_t last = eb_min(first + w->kernel[a], w->in[a] + w->high[a]);
-        count *= (double)(padding ? last - first : eb_min(last, w->in[a]) - eb_max(first, 0));
+        count *= padding ? last - first : eb_min(last, w->in[a]) - eb_max(first, 0);
     }
     return count;
 }
@@ -83,7 +74,7 @@ static eb_status run_pool(const eb_node *node, void *const *bases, int64_t begin
         eb_place at = eb_place_of(&w, y->shape[1], flat);
         seen s = look(&w, &at, x->dtype, eb_data(x, bases), at.n * x->stride[0] + at.channel * x->stride[1]);
         double value = s.largest;
-        if (mean) value = s.sum / (divisor ? (double)divisor : count_of(&w, &at, padding));
+        if (mean) value = s.sum / (double)(divisor ? divisor : count_of(&w, &at, padding));
         eb_store_real(y->dtype, eb_data(y, bases), eb_place_offset(y, w.y_step, &at), value);
     }
     return EB_OK;
@@ -92,7 +83,7 @@ static eb_status run_pool(const eb_node *node, void *const *bases, int64_t begin
 static eb_status run_max_pool(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     eb_window w = describe(node);
-    eb_window_set(w.dilation, &node->ints[EB_INT_MAX_POOL_DILATION], eb_input(node, EB_IN_MAX_POOL_X)->rank);
+    eb_window_set(w.dilation, &node->ints[EB_INT_MAX_POOL_DILATION], eb_input(node, EB_IN_POOL_X)->rank);
     return run_pool(node, bases, begin, end, w, 0);
 }
 const eb_kernel any_max_pool__generic_reference = {plan_pool, run_max_pool};

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, TensorArgument
 
-from engine import tree
 from engine.errors import ConfigError, InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter import trees
 from engine.exporter.context import Missing
 from engine.exporter.copies import check_written
-from engine.exporter.dynamic import DynamicShapes, list_narrowed
 from engine.exporter.guards import record_guards
 from engine.exporter.signature import list_held, list_slots, list_user_inputs, names_of_parameters
-from engine.exporter.symbols import Ranges, Symbols, names_of
-from engine.exporter.torch_export import run_torch_export
+from engine.exporter.symbols import Symbols, names_of
+from engine.exporter.torch_export import TorchExport, run_torch_export
 from engine.exporter.walk import Translated, Walk
-from engine.exporter.weights import WeightWatch
-from engine.graph import Graph, Value
+from engine.graph import Graph, Signature, Value
 from engine.sizes import Size
 
-__all__ = ["Exported", "Interface", "TorchExport", "export", "export_with_torch", "translate"]
+__all__ = ["TorchExport", "export", "export_with_torch", "translate"]
 
 CLONE = "let forward clone the input first, and write to the clone"
 FALLBACK = 'Config(fallback="torch") lets torch run calls that the engine cannot compile'
@@ -38,43 +33,13 @@ _GROUPED = re.compile(r"\w+\.\w*grouped_mm\w*\.")
 """Calls that multiply groups of rows, by torch or by transformers."""
 
 
-class Interface(NamedTuple):
-    """How the user's arguments and results map to the inputs and outputs of a graph.
-
-    A slot is, for a leaf of a tree, the position of a graph input or output. ``{"constant": value}`` stands for what is
-    no tensor: the graph is valid for this value of an argument only. `input_names` has a name for each graph input that
-    an argument gives, and `parameters` that of each positional argument; it is empty if torch does not tell them.
-    """
-
-    input_tree: tree.Tree
-    output_tree: tree.Tree
-    input_slots: tuple[Any, ...]
-    output_slots: tuple[Any, ...]
-    input_names: tuple[str, ...]
-    parameters: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A model as a graph: inputs in the order of the arguments, one output for each tensor of the result.
-
-    `rebuild` makes the user's own structure of results from leaves; None: plain containers. `unchecked` has the
-    conditions on the inputs that the graph relies on and that are no guards of its scope.
-    """
-
-    graph: Graph
-    interface: Interface
-    rebuild: Callable[[list[Any]], Any] | None
-    translate_seconds: float
-    unchecked: tuple[str, ...] = ()
-
-
-def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Exported:
+def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Graph:
     """Export `model` for the shapes of `example_inputs`, or for all shapes that `dynamic_shapes` allows.
 
     `model` is an nn.Module in evaluation mode, an ExportedProgram or a GraphModule, on the cpu; the graph's constants
     share its memory. `example_inputs` is a tuple of the positional arguments, or ``(tuple, dict)`` with keyword ones.
-    `dynamic_shapes` is as for torch.export.
+    `dynamic_shapes` is as for torch.export. The graph has the inputs in the order of the arguments, and one output for
+    each tensor of the result.
 
     Raises ConfigError if the model or an argument is of the wrong kind, ShapeError for an input that is no dense tensor
     on the cpu, UnsupportedOp with all calls that cannot be translated, EngineError if torch.export cannot capture the
@@ -83,65 +48,41 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Expor
     return translate(export_with_torch(model, example_inputs, dynamic_shapes))
 
 
-@dataclass(frozen=True)
-class TorchExport:
-    """The result of torch.export: a functional program of ATen calls.
-
-    The program is right for the values `ranges` of torch's symbols. `guards` are the conditions on the inputs for which
-    torch captured the model, as torch writes them; `watch` tells which weights change later.
-    """
-
-    program: ExportedProgram
-    name: str
-    dynamic: DynamicShapes
-    seconds: float
-    ranges: Ranges
-    watch: WeightWatch
-    guards: tuple[str, ...] = ()
-
-
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
-    args, kwargs = _arguments(example_inputs)
-    begin = time.perf_counter()
-    program, dynamic, ranges, least, guards = run_torch_export(model, args, kwargs, dynamic_shapes)
-    seconds = time.perf_counter() - begin
-    narrowed = list_narrowed(dynamic.shapes, list_user_inputs(program), ranges, least)
-    dynamic = dynamic._replace(restrictions=(*dynamic.restrictions, *narrowed))
-    watch = WeightWatch(model, frozenset(program.graph_signature.buffers_to_mutate.values()))
-    return TorchExport(program, type(model).__name__, dynamic, seconds, ranges, watch, guards)
+    return run_torch_export(model, *_arguments(example_inputs), dynamic_shapes)
 
 
-def begin_walk(model: TorchExport) -> tuple[Walk, tuple[str, ...]]:
-    """A walk with the symbols and guards of `model`, and the conditions on its inputs that are no guards."""
+def begin_walk(model: TorchExport) -> Walk:
+    """A walk with the symbols and guards of `model`."""
     inputs, graph = list_user_inputs(model.program), Graph(model.name)
-    walk = Walk(graph, Symbols(graph.scope, model.ranges, inputs, names_of(model.dynamic.shapes, inputs)))
+    walk = Walk(graph, Symbols(graph.scope, model.ranges, inputs, names_of(model.shapes, inputs)))
     with graph.scope.deciding():
-        return walk, tuple(record_guards(model.guards, inputs, walk.symbols))
+        graph.scope.unchecked = tuple(record_guards(model.guards, inputs, walk.symbols))
+    return walk
 
 
-def describe_interface(program: ExportedProgram, output_slots: Sequence[Any]) -> Interface:
-    """The interface of `program` whose results are at `output_slots`. UnsupportedOp as `trees.describe`."""
+def sign(program: ExportedProgram, output_slots: Sequence[Any]) -> Signature:
+    """The signature of `program` whose results are at `output_slots`. UnsupportedOp as `trees.describe`."""
     slots, names = list_slots(program)
     spec = program.call_spec
     structures = trees.describe(spec.in_spec), trees.describe(spec.out_spec)
-    return Interface(*structures, tuple(slots), tuple(output_slots), tuple(names), names_of_parameters(program))
+    parameters, rebuild = names_of_parameters(program), trees.rebuilder(spec.out_spec)
+    return Signature(*structures, tuple(slots), tuple(output_slots), tuple(names), parameters, rebuild)
 
 
-def translate(model: TorchExport) -> Exported:
+def translate(model: TorchExport) -> Graph:
     """The second half of `export`: make the graph. Raises UnsupportedOp and InternalError as `export`."""
-    begin = time.perf_counter()
     program = model.program
     check_written(program)
-    walk, unchecked = begin_walk(model)
+    walk = begin_walk(model)
     with walk.graph.scope.deciding():
         results = walk.run(program.graph_module, list_held(program), program.graph_signature.buffers_to_mutate.values())
         slots = _add_outputs(walk, program, results)
     if offenders := [*walk.offenders, *walk.settled.values()]:
         raise UnsupportedOp(list(dict.fromkeys(offenders)), "\n".join(_advise(program, walk, offenders)))
-    interface = describe_interface(program, slots)
-    rebuild = trees.rebuilder(program.call_spec.out_spec)
-    return Exported(walk.graph, interface, rebuild, time.perf_counter() - begin, unchecked)
+    walk.graph.signature = sign(program, slots)
+    return walk.graph
 
 
 def _advise(program: ExportedProgram, walk: Walk, offenders: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy  # type: ignore[import-untyped]  # it has no annotations
 import torch
@@ -23,22 +23,10 @@ _LEAST_OF_HINT = 2
 _Hint = type(Dim.AUTO)
 
 
-class DynamicShapes(NamedTuple):
-    """The dynamic shapes of a model, as torch.export reads them.
+def resolve_dynamic_shapes(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any) -> Any:
+    """`shapes`, as a user gave them, by name of the input and with axes counted from 0; None: all sizes are fixed.
 
-    `shapes` go by name of the input, with axes counted from 0, because torch ignores negative ones; None: all sizes are
-    fixed. `restrictions` has a text for each size of which the program takes fewer values; known after the capture.
-    """
-
-    shapes: Any = None
-    restrictions: tuple[str, ...] = ()
-
-
-def resolve_dynamic_shapes(
-    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
-) -> DynamicShapes:
-    """`shapes`, as a user gave them, by name and with axes counted from 0. torch.export checks the rest, but it ignores
-    an axis that an input does not have: ConfigError.
+    torch.export checks the rest, but it ignores an axis that an input does not have: ConfigError.
     """
     if isinstance(shapes, ShapesCollection):
         try:
@@ -46,16 +34,16 @@ def resolve_dynamic_shapes(
         except ValueError as error:  # it has a tensor that is no input
             raise ConfigError(f"dynamic_shapes: {error}") from None
     if shapes is None or shapes in ({}, (), []):
-        return DynamicShapes()
+        return None
     try:
         inputs = dict(inspect.signature(model.forward).bind(*args, **kwargs).arguments)
     except (TypeError, ValueError):  # torch says it
-        return DynamicShapes(shapes)
+        return shapes
     if isinstance(shapes, tuple | list) and len(shapes) == len(inputs):
         shapes = dict(zip(inputs, shapes, strict=True))
     if not isinstance(shapes, Mapping):
-        return DynamicShapes(shapes)
-    return DynamicShapes({name: _count_from_0(str(name), inputs.get(name), one) for name, one in shapes.items()})
+        return shapes
+    return {name: _count_from_0(str(name), inputs.get(name), one) for name, one in shapes.items()}
 
 
 def _count_from_0(name: str, value: Any, shape: Any) -> Any:

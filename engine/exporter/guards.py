@@ -6,7 +6,8 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -43,13 +44,20 @@ def record_guards(code: Iterable[str], inputs: Sequence[Node], symbols: Symbols)
     `code` has conditions as torch writes them, ``L['x'].size()[0] % 3 == 0``, which are read and never executed.
     Returns those that cannot be recorded, because they are no formulas of sizes of the inputs.
     """
-    reader = _Reader({node.name: node for node in inputs}, symbols)
+    known = {node.name: node for node in inputs}
+
+    def find_size(name: str, axis: int) -> Any:
+        value = known[name].meta.get("val") if name in known else None
+        if not isinstance(value, torch.Tensor):
+            raise Refusal(f"{name} is no input")
+        return symbols.size(value.shape[axis])
+
     unknown = []
     for line in code:
         if _DATA.search(line):
             continue
         try:
-            is_met = reader.read(ast.parse(line, mode="eval").body)
+            is_met = _evaluate(ast.parse(line, mode="eval").body, find_size)
         except (Refusal, ShapeError, SyntaxError, TypeError):
             is_met = False
         if not is_met:
@@ -57,43 +65,34 @@ def record_guards(code: Iterable[str], inputs: Sequence[Node], symbols: Symbols)
     return unknown
 
 
-class _Reader:
-    """Evaluates conditions with formulas in place of sizes, so that each comparison becomes a guard."""
+def _evaluate(node: ast.AST, find_size: Callable[[str, int], Any]) -> Any:
+    """The value of an expression for the example, with formulas in place of sizes: each comparison becomes a guard.
 
-    def __init__(self, inputs: Mapping[str, Node], symbols: Symbols) -> None:
-        self._inputs = inputs
-        self._symbols = symbols
-
-    def read(self, node: ast.AST) -> Any:
-        """The value of an expression for the example. Refusal if it has a part that is no formula of sizes."""
-        match node:
-            case ast.Constant(int() as value):
-                return value
-            case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
-                return _OPERATORS[type(op)](self.read(left), self.read(right))
-            case ast.BinOp(left, ast.Pow(), ast.Constant(int() as exponent)) if exponent > 0:
-                return math.prod([self.read(left)] * exponent)
-            case ast.UnaryOp(op, operand) if type(op) in _OPERATORS:
-                return _OPERATORS[type(op)](self.read(operand))
-            case ast.BoolOp(ast.And(), values):
-                return all(self.read(value) for value in values)
-            case ast.BoolOp(ast.Or(), values):
-                return any(self.read(value) for value in values)
-            case ast.Compare(left, ops, comparators) if all(type(op) in _OPERATORS for op in ops):
-                terms = [self.read(one) for one in (left, *comparators)]
-                pairs = zip(ops, pairwise(terms), strict=True)
-                return all(_OPERATORS[type(op)](*pair) for op, pair in pairs)
-            case ast.Call(ast.Name(name), args, []) if name.lower() in _CHOICES:
-                return _CHOICES[name.lower()](*map(self.read, args))
-            case ast.Subscript(ast.Call(ast.Attribute(tensor, "size"), [], []), ast.Constant(int() as axis)):
-                return self._size(_name(tensor), axis)
-        raise Refusal(f"{ast.unparse(node)} is no formula of sizes")
-
-    def _size(self, name: str, axis: int) -> Any:
-        value = self._inputs[name].meta.get("val") if name in self._inputs else None
-        if not isinstance(value, torch.Tensor):
-            raise Refusal(f"{name} is no input")
-        return self._symbols.size(value.shape[axis])
+    `find_size` gives the size of an axis of an input. Refusal if a part is no formula of sizes.
+    """
+    read = partial(_evaluate, find_size=find_size)
+    match node:
+        case ast.Constant(int() as value):
+            return value
+        case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](read(left), read(right))
+        case ast.BinOp(left, ast.Pow(), ast.Constant(int() as exponent)) if exponent > 0:
+            return math.prod([read(left)] * exponent)
+        case ast.UnaryOp(op, operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](read(operand))
+        case ast.BoolOp(ast.And(), values):
+            return all(read(value) for value in values)
+        case ast.BoolOp(ast.Or(), values):
+            return any(read(value) for value in values)
+        case ast.Compare(left, ops, comparators) if all(type(op) in _OPERATORS for op in ops):
+            terms = [read(one) for one in (left, *comparators)]
+            pairs = zip(ops, pairwise(terms), strict=True)
+            return all(_OPERATORS[type(op)](*pair) for op, pair in pairs)
+        case ast.Call(ast.Name(name), args, []) if name.lower() in _CHOICES:
+            return _CHOICES[name.lower()](*map(read, args))
+        case ast.Subscript(ast.Call(ast.Attribute(tensor, "size"), [], []), ast.Constant(int() as axis)):
+            return find_size(_name(tensor), axis)
+    raise Refusal(f"{ast.unparse(node)} is no formula of sizes")
 
 
 def _name(tensor: ast.AST) -> str:

@@ -25,6 +25,11 @@ def from_trace(trace: str | None) -> str:
     return f"{chosen[-1][0]}:{chosen[-1][1]}" if chosen else ""
 
 
+def shorten(source: str) -> str:
+    """The last two parts of a path: enough to find the line, without folders of the compiling machine."""
+    return "/".join(source.split("/")[-2:])
+
+
 def module_of(node: torch.fx.Node) -> str:
     """The path of the innermost module that makes the call, such as ``encoder.layer.3``; "" for the model itself."""
     stack = node.meta.get("nn_module_stack") or {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy  # type: ignore[import-untyped]  # it has no annotations
@@ -18,9 +20,10 @@ from torch.nn.parameter import is_lazy
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
-from engine.exporter.dynamic import DynamicShapes, resolve_dynamic_shapes
+from engine.exporter.dynamic import list_narrowed, resolve_dynamic_shapes
 from engine.exporter.handlers import DEVICES, is_known, runs_for_effect
 from engine.exporter.quiet import quiet
+from engine.exporter.signature import list_user_inputs
 from engine.exporter.small_sizes import find_least_sizes
 from engine.exporter.sources import from_error
 from engine.exporter.symbols import Range, Ranges
@@ -37,7 +40,7 @@ from engine.exporter.torch_internals import (
     tree_leaves,
     tree_unflatten,
 )
-from engine.exporter.weights import with_parts
+from engine.exporter.weights import watch_weights, with_parts
 from engine.memory import NO_MEMORY_MODE, are_tensors_fake, fault_of_memory
 from engine.torch_ops import capturing
 
@@ -47,28 +50,39 @@ Kwargs = dict[str, Any]
 _MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
 
 
-class Captured(NamedTuple):
-    """A functional program of ATen calls, and the dynamic shapes for which torch captured it.
+@dataclass(frozen=True)
+class TorchExport:
+    """The result of torch.export: a functional program of ATen calls.
 
-    `guards` are the conditions on the inputs, as torch writes them, without those that decompositions add: these keep
-    to sizes, such as 1 and more, that their results do not need. `ranges` has the values for which the program is
-    right; `least` has symbols whose ranges begin above torch's, because the model takes another path below.
+    Attributes:
+        name: of the model's class.
+        shapes: the dynamic shapes by name of the input; None: all sizes are fixed.
+        restrictions: a text for each size of which the program takes fewer values than `shapes` allow.
+        seconds: spent here.
+        ranges: the values of torch's symbols for which the program is right.
+        find_changed: names the weights that have changed since.
+        guards: the conditions on the inputs for which torch captured the model, as torch writes them, without those
+            that decompositions add: these keep to sizes, such as 1 and more, that their results do not need.
     """
 
     program: ExportedProgram
-    dynamic: DynamicShapes
+    name: str
+    shapes: Any
+    restrictions: tuple[str, ...]
+    seconds: float
     ranges: Ranges
-    least: Mapping[Any, int]
+    find_changed: Callable[[], tuple[str, ...]]
     guards: tuple[str, ...] = ()
 
 
-def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> Captured:
+def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any = None) -> TorchExport:
     """The model as a functional program of ATen calls.
 
     Raises ConfigError if `model` is no module or exported program, is in training mode, has parameters on an unknown
     device or does not fit `dynamic_shapes`; ShapeError if an input is no dense tensor on the model's device;
     EngineError, with the reason and the source line, if torch.export cannot capture it.
     """
+    begin = time.perf_counter()
     if torch.is_autocast_enabled("cpu"):
         raise ConfigError("torch.autocast is on: compile outside of it, and cast the model itself")
     if are_tensors_fake():
@@ -77,22 +91,32 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
         _check_tensors((model.state_dict | model.constants).items(), ConfigError)
         if dynamic_shapes is not None:
             raise ConfigError("dynamic_shapes: the model is exported already; its dynamic shapes cannot be changed")
-        program, dynamic = model, DynamicShapes()
+        program, shapes = model, None
         captured = _decomposed(program)
         least: dict[Any, int] = {}  # there is no model to compare the program with
     else:
         check_module(model)
         _check_tensors(_inputs_by_name(args, kwargs), ShapeError)
-        dynamic = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
+        shapes = resolve_dynamic_shapes(model, args, kwargs, dynamic_shapes)
         args, kwargs = _apart(model, args, kwargs)
         with _errors_as_one_sentence(), capturing():
-            program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic.shapes, strict=False)
+            program = torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
         _check_tensors(program.constants.items(), ConfigError)
         captured = _decomposed(program)
-        least = find_least_sizes(model, captured, args, kwargs) if dynamic.shapes else {}
+        least = find_least_sizes(model, captured, args, kwargs) if shapes else {}
     limits = captured.range_constraints
     raised = {one: Range(value, limits[one].upper if one in limits else sympy.oo) for one, value in least.items()}
-    return Captured(captured, dynamic, {**limits, **raised}, least, tuple(guards_of(program)))
+    ranges = {**limits, **raised}
+    return TorchExport(
+        captured,
+        type(model).__name__,
+        shapes,
+        tuple(list_narrowed(shapes, list_user_inputs(captured), ranges, least)),
+        time.perf_counter() - begin,
+        ranges,
+        watch_weights(model, frozenset(captured.graph_signature.buffers_to_mutate.values())),
+        tuple(guards_of(program)),
+    )
 
 
 def check_module(model: Any) -> None:

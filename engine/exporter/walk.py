@@ -18,7 +18,7 @@ from engine.errors import InternalError
 from engine.exporter.context import CallContext, Missing, tensor_type
 from engine.exporter.encoded import decode
 from engine.exporter.handlers import FaultyCall, Handler, Refusal, bind, find_handler, overload, runs_for_effect
-from engine.exporter.sources import from_trace, module_of
+from engine.exporter.sources import from_trace, module_of, shorten
 from engine.exporter.symbols import Symbols
 from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, schema_arguments, tree_leaves
 from engine.exporter.weights import Held, identity, to_numpy
@@ -102,8 +102,9 @@ class Walk:
             raise Refusal(f"expected a dense tensor with data, got {fault}")
         if name in written:
             first = to_numpy(tensor)
-            self.graph.states.append((name, first.copy() if first.any() else None))
             self.states[name] = Value(self.graph.unique(name), type_)
+            initial = self.graph.constant(first.copy(), name) if first.any() else None
+            self.graph.states.append((name, initial))
             return self.states[name]
         key = identity(tensor)
         if key not in self._constants:
@@ -149,7 +150,7 @@ class Walk:
         for number, value in enumerate(result if several else [result]):
             if isinstance(value, Value):
                 name = "/".join([*self.inside, node.name]) + (f"[{number}]" if several else "")
-                value.trace_to(Origin(name, module_of(node), self._source(node)))
+                value.trace_to(Origin(name, module_of(node), shorten(self._source(node))))
         return result
 
     def _call(self, node: Node, env: dict[Node, Translated]) -> Translated:
@@ -174,8 +175,9 @@ class Walk:
                     raise Refusal(f"a number that is computed from sizes is {_UNSUPPORTED_NUMBER}")
                 self.refused[node] = ""
                 return self._stand_in(meta)
-            context = CallContext(self.graph, meta, Source(source, module_of(node)), self.symbols.size)
-            return self.with_origin(node, self._translate(handler, node.target, args, kwargs, context))
+            where = Source(shorten(source), module_of(node))
+            context = CallContext(self.graph, meta, where, self.symbols.size)
+            return self.with_origin(node, self._translate(handler, node.target, args, kwargs, context, source))
         except Refusal as refusal:
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             # A call that a quantiser has inserted has no line of its own: the line of its reader tells where it is.
@@ -225,26 +227,26 @@ class Walk:
         return results
 
     def _translate(
-        self, handler: Handler, target: OpOverload, args: Any, kwargs: Any, context: CallContext
+        self, handler: Handler, target: OpOverload, args: Any, kwargs: Any, context: CallContext, source: str
     ) -> Translated:
         guards, nodes = len(self.symbols.scope.guards), len(self.graph.nodes)
         result = handler.translate(context, **bind(handler, args, kwargs))
-        self._check(target, result, context, context.meta)
+        self._check(target, result, source, context.meta)
         if len(self.symbols.scope.guards) > guards:
-            self._note_settled(target, context.source.line, reads_number=_reads_number(target, args, kwargs))
+            self._note_settled(target, source, reads_number=_reads_number(target, args, kwargs))
         if self.find_obstacle is not None:
             obstacles = list(map(self.find_obstacle, self.graph.nodes[nodes:]))
             if found := next(filter(None, obstacles), None):
                 raise Refusal(found)
         return result
 
-    def _check(self, target: OpOverload, result: Translated, context: CallContext, meta: Any) -> None:
+    def _check(self, target: OpOverload, result: Translated, source: str, meta: Any) -> None:
         """InternalError if the handler of `target` returned a value of another type than `meta`, torch's result."""
         if isinstance(result, list):
             for one, its_meta in zip(result, meta, strict=True):
-                self._check(target, one, context, its_meta)
+                self._check(target, one, source, its_meta)
         elif isinstance(result, Value) and result.type.plain != (expected := tensor_type(meta, self.symbols.size)):
-            where = f" ({context.source.line})" if context.source.line else ""
+            where = f" ({source})" if source else ""
             raise InternalError(f"{target} was translated to {result.type}, but in torch it is {expected}{where}")
 
     def _stand_in(self, meta: Any) -> Translated:

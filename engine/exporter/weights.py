@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -63,28 +63,27 @@ def with_parts(tensors: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             yield name, tensor
 
 
-class WeightWatch:
-    """Tells which parameters and buffers of a model have changed since this object was made. Holds no memory of them.
+def watch_weights(model: Any, ignored: Collection[str]) -> Callable[[], tuple[str, ...]]:
+    """A function that names the parameters and buffers of a model that have changed since. It holds no memory of them.
 
     Changes that torch counts are noticed (in place, by an optimiser, by `load_state_dict`), and replaced tensors;
     changes through `Tensor.data` or a NumPy array are not. The model itself writes to the buffers in `ignored`.
     """
+    module = weakref.ref(model) if isinstance(model, torch.nn.Module) else lambda: None
+    named = {name: tensor for name, tensor in _named_tensors(model).items() if name not in ignored}
+    known = {name: (weakref.ref(tensor), _count_writes(tensor)) for name, tensor in named.items()}
 
-    def __init__(self, model: Any, ignored: Collection[str]) -> None:
-        self._module = weakref.ref(model) if isinstance(model, torch.nn.Module) else None
-        named = {name: tensor for name, tensor in _named_tensors(model).items() if name not in ignored}
-        self._known = {name: (weakref.ref(tensor), _count_writes(tensor)) for name, tensor in named.items()}
-
-    def find_changed(self) -> tuple[str, ...]:
-        module = None if self._module is None else self._module()
-        present = {} if module is None else _named_tensors(module)
-        found = []
-        for name, (reference, count) in self._known.items():
+    def find_changed() -> tuple[str, ...]:
+        present = {} if (found := module()) is None else _named_tensors(found)
+        changed = []
+        for name, (reference, count) in known.items():
             tensor = reference()
             is_replaced = name in present and present[name] is not tensor
             if is_replaced or (tensor is not None and _count_writes(tensor) != count):
-                found.append(name)
-        return tuple(found)
+                changed.append(name)
+        return tuple(changed)
+
+    return find_changed
 
 
 def _named_tensors(model: Any) -> dict[str, torch.Tensor]:

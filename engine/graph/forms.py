@@ -15,7 +15,7 @@ from engine import dtypes
 from engine.encodings import Components, Encoding
 
 Form = np.ndarray | Callable[[], np.ndarray]
-"""A constant's elements, or what makes them whenever somebody looks."""
+"""A constant's elements, or what makes them whenever somebody looks: in new memory each time if it says `is_new`."""
 
 
 def identity(form: Form) -> Hashable:
@@ -37,6 +37,22 @@ def roots(form: Form) -> Iterator[Form]:
         yield from roots(base)
     if not bases:
         yield form
+
+
+def undo(views: Sequence[View], array: np.ndarray) -> np.ndarray:
+    """The elements under `views`, the last one first, of an array with those of the last view."""
+    for view in views:
+        array = view.undo(array)
+    return array
+
+
+def split_views(form: Form) -> tuple[Form, tuple[View, ...]]:
+    """The form under all views, and the views, the last one first."""
+    views: list[View] = []
+    while isinstance(form, View):
+        views.append(form)
+        form = form.base
+    return form, tuple(views)
 
 
 class Joined:
@@ -84,6 +100,10 @@ class View:
         self.identity = identity
 
     def __call__(self) -> np.ndarray:
+        return self.apply(elements(self.base))
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """An array with the elements of `base` in the form of the view."""
         raise NotImplementedError
 
     def undo(self, array: np.ndarray) -> np.ndarray:
@@ -99,8 +119,8 @@ class Reshaped(View):
         self.before = before
         self.shape = shape
 
-    def __call__(self) -> np.ndarray:
-        return elements(self.base).reshape(self.shape)
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        return array.reshape(self.shape)
 
     def undo(self, array: np.ndarray) -> np.ndarray:
         return array.reshape(self.before)
@@ -113,8 +133,8 @@ class Permuted(View):
         super().__init__(base, ("permuted", order, identity(base)))
         self.order = order
 
-    def __call__(self) -> np.ndarray:
-        return elements(self.base).transpose(self.order)
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        return array.transpose(self.order)
 
     def undo(self, array: np.ndarray) -> np.ndarray:
         return array.transpose(np.argsort(self.order))

@@ -5,17 +5,30 @@ A graph is functional: a node never changes its inputs. Nodes are kept in a vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from engine import dtypes, sizes
-from engine.encodings import Encoding
+from engine.encodings import Encoding, Stored
 from engine.graph import origin as origins
-from engine.graph.forms import Component, Cut, Decoded, Encoded, Form, Joined, Permuted, Reshaped, permuted
-from engine.graph.origin import NOWHERE, Origin, Source
+from engine.graph.forms import (
+    Component,
+    Cut,
+    Decoded,
+    Encoded,
+    Form,
+    Joined,
+    Permuted,
+    Reshaped,
+    elements,
+    identity,
+    permuted,
+)
+from engine.graph.origin import NOWHERE, Origin, Source, common_module
+from engine.graph.signature import Signature, sign_flat
 from engine.ops import TABLE, Op, TensorType
 
 
@@ -64,6 +77,12 @@ class Value:
         self.trace_to(other.origin)
 
     @property
+    def key(self) -> Hashable:
+        """Equal for constants of one type whose elements are the same memory, or made of it in the same way."""
+        assert self.form is not None  # noqa: S101  (it is a constant)
+        return self.type, identity(self.form)
+
+    @property
     def data(self) -> np.ndarray | None:
         """The elements of a constant that is not encoded, as `elements` computes them; None for every other value."""
         return self.elements if self.is_plain else None
@@ -77,7 +96,16 @@ class Value:
         if not self.is_plain:
             raise ValueError(f"{self}: expected a constant that is not encoded")
         assert self.form is not None  # noqa: S101  (said above; a type checker does not follow a property)
-        return self.form() if callable(self.form) else self.form
+        return elements(self.form)
+
+    @property
+    def stored(self) -> np.ndarray | Stored:
+        """A constant as it is stored: its elements, or its components if it is encoded. ValueError if it is none."""
+        encoding = self.type.encoding
+        if encoding is None:
+            return self.elements
+        parts = {name: part.elements for name, part in self.components.items()}
+        return Stored(encoding, parts, self.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,10 +151,10 @@ class Node:
 
     __slots__ = ("_attributes", "_inputs", "op", "outputs", "source")
 
-    def __init__(self, op: Op, inputs: Sequence[Value | None], attributes: dict[str, Any], source: Source) -> None:
+    def __init__(self, op: Op, inputs: Sequence[Value | None], attributes: Mapping[str, Any], source: Source) -> None:
         self.op = op
         self._inputs = tuple(inputs)
-        self._attributes = attributes
+        self._attributes = MappingProxyType(attributes)
         self.source = source
         self.outputs: list[Value] = []
 
@@ -136,9 +164,9 @@ class Node:
         return self._inputs
 
     @property
-    def attributes(self) -> MappingProxyType[str, Any]:
+    def attributes(self) -> Mapping[str, Any]:
         """All attributes of the op, defaults filled in; read-only."""
-        return MappingProxyType(self._attributes)
+        return self._attributes
 
     @property
     def output(self) -> Value:
@@ -166,13 +194,21 @@ class Node:
         x = self._inputs[0] if self.op.view is not None else None
         return x is not None and x.type.encoding is not None
 
+    @property
+    def input_types(self) -> list[TensorType | None]:
+        return _types(self._inputs)
+
     def flops(self) -> int:
-        """Arithmetic operations of one run."""
-        return self.op.flops(_types(self.inputs), [v.type for v in self.outputs], self.attributes)
+        """Arithmetic operations of one run; 0 for a view."""
+        if self.op.view is not None:
+            return 0
+        return self.op.flops(self.input_types, [v.type for v in self.outputs], self.attributes)
 
     def nbytes(self) -> int:
-        """Bytes read and written by one run, each operand once."""
-        return self.op.nbytes(_types(self.inputs), [v.type for v in self.outputs], self.attributes)
+        """Bytes read and written by one run, each operand once; 0 for a view."""
+        if self.op.view is not None:
+            return 0
+        return self.op.nbytes(self.input_types, [v.type for v in self.outputs], self.attributes)
 
     def __repr__(self) -> str:
         inputs = ", ".join("none" if v is None else f"%{v.name}" for v in self.inputs)
@@ -188,23 +224,82 @@ def _types(values: Iterable[Value | None]) -> list[TensorType | None]:
 class Graph:
     """Inputs, nodes in execution order, outputs. Constants are values with data; nodes refer to them.
 
+    It changes while a model is compiled. A graph of a program, or of one that is specialised, does not change any more.
+
     Attributes:
         scope: the sizes that differ from call to call, and their guards.
-        states: buffers that the model writes to, each with its initial elements (None: zeros). The last inputs are
-            their contents before a call and the last outputs their contents after it, in the same order.
+        states: buffers that the model writes to, each with the constant of its initial elements (None: zeros). The last
+            inputs are their contents before a call and the last outputs their contents after it, in the same order.
         precision: default precision of weights; `Value.precision` overrides it. None: weights keep the model's types.
+        log: ``(pass, number of changes)`` of each pass that has run, in order.
+        lowered: the target whose own passes have run and changed the graph; "" for none.
+        switches: the fields of the Config that had an effect before these passes, as `engine.passes` lists them; empty
+            if not known, as in files of earlier engines.
     """
 
-    def __init__(self, name: str = "graph") -> None:
+    def __init__(self, name: str = "graph", signature: Signature | None = None) -> None:
         self.name = name
         self.scope = sizes.Scope()
         self.precision: str | None = None
-        self.states: list[tuple[str, np.ndarray | Value | None]] = []
+        self.states: list[tuple[str, Value | None]] = []
+        self.log: tuple[tuple[str, int], ...] = ()
+        self.lowered = ""
+        self.switches: Mapping[str, Any] = {}
+        self.kinds: Any = None  # what `copies.specialise` has found out
+        self._signature = signature
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []
         self._names: dict[str, int] = {}
         self._stems: dict[str, str] = {}
+
+    def empty_copy(self, scope: sizes.Scope) -> Graph:
+        """A graph without values and nodes, with the names and facts of this one, for values with sizes in `scope`."""
+        made = Graph(self.name, self._signature)
+        made.scope, made.precision, made.log = scope, self.precision, self.log
+        made.lowered, made.switches = self.lowered, self.switches
+        made._names, made._stems = dict(self._names), dict(self._stems)  # same class
+        return made
+
+    @property
+    def signature(self) -> Signature:
+        """How arguments and results map to inputs and outputs; by default, positional tensors and a list of results."""
+        names = [value.name for value in self.call_inputs]
+        return self._signature or sign_flat(names, len(self.call_outputs))
+
+    @signature.setter
+    def signature(self, signature: Signature | None) -> None:
+        self._signature = signature
+
+    @property
+    def call_inputs(self) -> list[Value]:
+        """The inputs that a call passes: those before the states."""
+        return self.inputs[: len(self.inputs) - len(self.states)]
+
+    @property
+    def call_outputs(self) -> list[Value]:
+        """The outputs that a call returns: those before the states."""
+        return self.outputs[: len(self.outputs) - len(self.states)]
+
+    @property
+    def state_inputs(self) -> list[Value]:
+        """The contents of each state before a call."""
+        return self.inputs[len(self.inputs) - len(self.states) :]
+
+    @property
+    def state_outputs(self) -> list[Value]:
+        """The contents of each state after a call."""
+        return self.outputs[len(self.outputs) - len(self.states) :]
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if every call has the same sizes."""
+        return not self.scope.symbols
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all constants, as they are stored."""
+        return sum(value.type.nbytes for value in self.stored_constants())
 
     # --- making values and nodes -------------------------------------------------------------------------------
 
@@ -419,7 +514,7 @@ class Graph:
         operands = list(node.inputs)
         for name, value in (inputs or {}).items():
             operands[node.op.single_position(name)] = value
-        source, attributes = source or node.source, node.attributes | attributes
+        source, attributes = source or node.source, {**node.attributes, **attributes}
         return self.emit(node.op.name, operands, before=before or node, source=source, **attributes)
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -434,12 +529,22 @@ class Graph:
         return users
 
     def constants(self) -> Iterator[Value]:
-        """Each constant that a node reads or the graph returns, once, in order of first use."""
+        """Each constant that a node reads, the graph returns or a state begins with, once, in order of first use."""
         seen: set[Value] = set()
-        for value in (*(v for n in self.nodes for v in n.inputs), *self.outputs):
+        initial = (value for _name, value in self.states)
+        for value in (*(v for n in self.nodes for v in n.inputs), *self.outputs, *initial):
             if value is not None and value.is_constant and value not in seen:
                 seen.add(value)
                 yield value
+
+    def stored_constants(self) -> Iterator[Value]:
+        """As `constants`, with the components of those that are encoded, and one value for equal forms of one type."""
+        seen: set[Hashable] = set()
+        for value in self.constants():
+            for one in value.components.values() or (value,):
+                if one.key not in seen:
+                    seen.add(one.key)
+                    yield one
 
     # --- changing ----------------------------------------------------------------------------------------------
 
@@ -458,6 +563,18 @@ class Graph:
             if not new.keys().isdisjoint(node.inputs):
                 node._inputs = tuple(v if v is None else new.get(v, v) for v in node.inputs)  # noqa: SLF001  # same module
         self.outputs = [new.get(v, v) for v in self.outputs]
+
+    def locate_nodes(self) -> None:
+        """Give each node without a source the module of its first result with an origin, or that of all its readers."""
+        readers: dict[Value, list[str]] = {}
+        for node in reversed(self.nodes):
+            if node.source == NOWHERE:
+                named = [value.origin.module for value in node.outputs if value.origin is not None]
+                read = [module for value in node.outputs for module in readers.get(value, ())]
+                node.source = Source("", named[0] if named else common_module(read))
+            for value in node.inputs:
+                if value is not None:
+                    readers.setdefault(value, []).append(node.source.module)
 
     def remove(self, nodes: Iterable[Node]) -> None:
         """Remove `nodes`. The caller has made sure that no node reads their outputs."""

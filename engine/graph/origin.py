@@ -34,6 +34,11 @@ class Source(NamedTuple):
     line: str = ""
     module: str = ""
 
+    @property
+    def where(self) -> str:
+        """`` at file:line in module``, for messages; unknown parts are left out."""
+        return (f" at {self.line}" if self.line else "") + (f" in {self.module}" if self.module else "")
+
 
 NOWHERE = Source()
 """The source of nodes that do the work of no call of the model."""

@@ -74,10 +74,14 @@ def fitted(op: str, size: int, low: int, high: int, reach: int) -> int:
     return free
 
 
-def padded_image(op: str, x: TensorType, low: Ints, high: Ints) -> None:
-    """ValueError where x [N, C, *S] has too many bytes once `low` and `high` elements are put around its last axes."""
-    axes = zip(x.shape[2:], low, high, strict=True)
-    bounded(op, "a padded input", (*x.shape[:2], *(n + before + behind for n, before, behind in axes)), x.itemsize)
+def bounded_reach(op: str, x: TensorType, channels: int, *lengths: Sequence[int]) -> None:
+    """ValueError where an image of `channels` channels that is as long as all `lengths` together would be too large.
+
+    Each of `lengths` has one number for each spatial axis, such as the padding or the stride, so that a kernel may
+    multiply channels and one of these numbers for each axis. x [N, C, *S] says how many images.
+    """
+    together = map(sum, zip(*lengths, strict=True))
+    bounded(op, "sizes, windows, strides and padding together", (x.shape[0], channels, *together), x.itemsize)
 
 
 def zero_padded(x: np.ndarray, low: Sequence[int], high: Sequence[int]) -> np.ndarray:
@@ -125,9 +129,10 @@ def _epilogue(op: str, inputs: Types, x: TensorType, shape: Ints, channels: int)
 def _infer_conv(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     x, weight = _operands("conv", inputs, attributes, 0)
     a = attributes
-    padded_image("conv", x, a["low"], a["high"])
     rows = zip(x.shape[2:], weight.shape[2:], a["low"], a["high"], a["dilation"], a["stride"], strict=True)
     sizes = [fitted("conv", n, low, high, extent(k, d)) // step + 1 for n, k, low, high, d, step in rows]
+    channels = x.shape[1] + weight.shape[0]
+    bounded_reach("conv", x, channels, x.shape[2:], a["low"], a["high"], a["stride"], a["dilation"])
     shape = channels_back((x.shape[0], weight.shape[0], *sizes), a["channels_last"])
     return _epilogue("conv", inputs, x, shape, weight.shape[0])
 
@@ -235,8 +240,7 @@ def _infer_conv_transpose(inputs: Types, attributes: Attributes) -> tuple[Tensor
     if 0 in x.shape[2:] or any(size < 1 for size in sizes):
         raise wrong("conv_transpose", "a result with elements", f"sizes {sizes} from {x}")
     channels = weight.shape[1] * attributes["groups"]
-    bounded("conv_transpose", "a result before its ends are cut off", (x.shape[0], channels, *full), x.itemsize)
-    bounded("conv_transpose", "as many phases, the product of the strides,", a["stride"])
+    bounded_reach("conv_transpose", x, x.shape[1] + channels, full, a["low"], sizes, a["stride"], a["dilation"])
     shape = channels_back((x.shape[0], channels, *sizes), a["channels_last"])
     return _epilogue("conv_transpose", inputs, x, shape, channels)
 

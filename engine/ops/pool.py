@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.ops.check import bounded, cast_array, result, rounded, widened, wrong
-from engine.ops.conv import Ints, channels_back, channels_first, extent, fitted, image, padded_image, spatial, strided
+from engine.ops.check import cast_array, result, rounded, widened, wrong
+from engine.ops.conv import Ints, bounded_reach, channels_back, channels_first, extent, fitted, image, spatial, strided
 from engine.ops.rounding import EXACT
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
@@ -38,12 +38,9 @@ def _infer(op: str, inputs: Types, attributes: Attributes) -> tuple[TensorType, 
         raise wrong(op, f"less padding than the window's {reaches}", (a["low"], a["high"]))
     if 0 in x.shape[2:]:
         raise wrong(op, "an input with elements along each spatial axis", x)
-    bounded(op, "a window", a["kernel"])
-    padded_image(op, x, a["low"], a["high"])
+    bounded_reach(op, x, x.shape[1], x.shape[2:], a["low"], a["high"], reaches, a["stride"], dilation)
     rows = zip(x.shape[2:], reaches, a["stride"], a["low"], a["high"], strict=True)
     out = [_places(op, *row, a["ceil_mode"]) for row in rows]
-    covered = [(n - 1) * step + reach for n, step, reach in zip(out, a["stride"], reaches, strict=True)]
-    bounded(op, "all windows together", (*x.shape[:2], *covered), x.itemsize)
     shape = (*x.shape[:2], *out)
     return result(op, x.dtype, channels_back(shape, a["channels_last"]))
 
@@ -132,8 +129,8 @@ _WINDOW = {
     "stride": Attribute("ints"),
     "low": Attribute("ints"),
     "high": Attribute("ints"),
+    "channels_last": Attribute("bool", False),
 }
-_LAST = {"channels_last": Attribute("bool", False)}
 _CEIL = "with ceil_mode a last window may reach past the padding"
 
 declare(
@@ -143,7 +140,7 @@ declare(
         ("x",),
         _infer_max_pool,
         _max_pool_reference,
-        {**_WINDOW, "dilation": Attribute("ints"), "ceil_mode": Attribute("bool", False), **_LAST},
+        {**_WINDOW, "dilation": Attribute("ints"), "ceil_mode": Attribute("bool", False)},
         flops=_flops,
         rounding=EXACT,
         doc=f"the largest element of each window, padding left out; NaN wins; {_CEIL}",
@@ -161,7 +158,6 @@ declare(
             "ceil_mode": Attribute("bool", False),
             "count_padding": Attribute("bool", True),
             "divisor": Attribute("int", 0),
-            **_LAST,
         },
         flops=_flops,
         doc="the sum of each window over `divisor`, or where that is 0 over its number of elements, those of the "

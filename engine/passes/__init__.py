@@ -223,22 +223,20 @@ def _place(one: Pass, common: list[Pass], late: list[Pass]) -> None:
     )
 
 
-def run(graph: Graph, config: Config, *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run both stages that `config` selects on `graph`, in place. Returns (pass, changes) in order.
+def run(graph: Graph, config: Config, *, check: bool = False) -> None:
+    """Run both stages that `config` selects on `graph`, in place, which compiling does one by one.
 
     `check` verifies the graph after every pass, as `Config.verify` does.
     """
-    common = run_common(graph, config, check=check)
-    return (*common, *run_passes(graph, stages(config)[1], check=check or config.verify))
+    run_common(graph, config, check=check)
+    run_passes(graph, stages(config)[1], check=check or config.verify)
 
 
-def run_common(
-    graph: Graph, config: Config, *, check: bool = False, is_whole: bool = True
-) -> tuple[tuple[str, int], ...]:
+def run_common(graph: Graph, config: Config, *, check: bool = False, is_whole: bool = True) -> None:
     """Run the common stage on `graph`, in place; before it widen values, after it encode weights.
 
     `activations` of None means float32. With `is_whole=False`, for a part of a model, a pattern of the recipe may match
-    no layer. Returns a name and a number of changes for each step, in order:
+    no layer. `Graph.log` gets a name and a number of changes for each step, in order:
 
     - ``recipe``: nodes whose weights have a precision from the recipe;
     - ``activations=float32``: nodes that were widened;
@@ -252,53 +250,52 @@ def run_common(
     Raises ConfigError as `stages`, or if the precision does not fit the graph.
     """
     with graph.scope.deciding():
-        return _run_common(graph, config, is_whole=is_whole, check=check)
+        _run_common(graph, config, is_whole=is_whole, check=check)
+    graph.switches = choices_when_compiling(config)
+    graph.locate_nodes()
 
 
-def _run_common(graph: Graph, config: Config, *, is_whole: bool, check: bool) -> tuple[tuple[str, int], ...]:
-    log: tuple[tuple[str, int], ...] = ()
+def _run_common(graph: Graph, config: Config, *, is_whole: bool, check: bool) -> None:
     graph.precision = config.precision
     if config.recipe is not None:
         pairs = cast("tuple[tuple[str, str], ...]", config.recipe)  # as Config stores every form of it
-        log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
+        graph.log += (("recipe", recipe.assign(graph, pairs, must_match=is_whole)),)
     if config.activations != "model" and config.precision != "fp32":
-        log += _logged("activations=float32", widen.widen(graph))
-    log += _logged("weights=decoded", len(precision.find_decoded(graph)))
+        _log_changes(graph, "activations=float32", widen.widen(graph))
+    _log_changes(graph, "weights=decoded", len(precision.find_decoded(graph)))
     for value in encode_integers.find_computed(graph):
         value.precision = "fp32"  # what is computed from it is not quantised a second time
-    log += run_passes(graph, stages(config)[0], check=check or config.verify)
-    log += _logged("weights=quantised", len(precision.find_quantised(graph)))
+    run_passes(graph, stages(config)[0], check=check or config.verify)
+    _log_changes(graph, "weights=quantised", len(precision.find_quantised(graph)))
     changes = precision.apply(graph)
     if config.precision is None:
-        log += _logged("precision=stored" if config.recipe is None else "precision=recipe", changes)
+        _log_changes(graph, "precision=stored" if config.recipe is None else "precision=recipe", changes)
     else:
-        log += ((f"precision={config.precision}", changes),)
+        graph.log += ((f"precision={config.precision}", changes),)
     if config.states is not None:
-        log += _logged(f"states={config.states}", narrow_states.narrow(graph, config.states))
+        _log_changes(graph, f"states={config.states}", narrow_states.narrow(graph, config.states))
     if check or config.verify:
         verify.graph(graph)
-    return log
 
 
-def _logged(label: str, changes: int) -> tuple[tuple[str, int], ...]:
-    """An entry of the log, if anything changed."""
-    return ((label, changes),) if changes else ()
+def _log_changes(graph: Graph, label: str, changes: int) -> None:
+    """Add an entry to the log, if anything changed."""
+    if changes:
+        graph.log += ((label, changes),)
 
 
-def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> tuple[tuple[str, int], ...]:
-    """Run `passes` on `graph`, in place. Returns (`Pass.label`, changes) in order.
+def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> None:
+    """Run `passes` on `graph`, in place. `Graph.log` gets (`Pass.label`, changes) of each, in order.
 
     Raises VerificationError, with `check`, if the graph breaks a rule after a pass of this repository. A pass from
     outside that fails, or breaks a rule, raises a ConfigError with or without `check`.
     """
-    log = []
     with graph.scope.deciding():
         for one in passes:
             changes = own.run(one, graph) if one.version else one.run(graph)
-            log.append((one.label, changes))
+            graph.log += ((one.label, changes),)
             if check and not one.version:
                 verify.graph(graph)
-    return tuple(log)
 
 
 _import_passes(__name__, PIPELINE)

@@ -45,7 +45,7 @@ def _of_state(graph: Graph, value: Value) -> bool:
     """Whether `value` is a state of the graph, with some of its elements written anew or not."""
     while value.node is not None and (value.node.op.view is not None or value.node.op.name in _WRITES):
         value = value.node.operand("x")
-    return value in graph.inputs[len(graph.inputs) - len(graph.states) :]
+    return value in graph.state_inputs
 
 
 _WRITES = frozenset({"index_put", "scatter"})

@@ -21,7 +21,7 @@ from engine.passes.base import Pass
 # Folding `dequantize` would store floats in place of integers; folding `quantize` would discard the float constant.
 # Removing a pair would drop a rounding that the user has chosen.
 KEPT = frozenset({"quantize", "dequantize"})
-# A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays an instruction.
+# A folded value may be larger than what it is made of (an expanded mask, say). Past this it stays a node.
 LARGEST_GROWTH_BYTES = 4 << 20
 
 

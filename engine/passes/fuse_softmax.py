@@ -25,9 +25,12 @@ def _rewrite(graph: Graph, found: Match) -> Value:
     return graph.emit("softmax", [found.values["x"]], before=root, source=root.source, axis=axis)
 
 
+RULES = (Rule(_PATTERN, _rewrite, (_one_axis,)),)
+
+
 def run(graph: Graph) -> int:
     """Number of softmaxes recognised."""
-    return apply(graph, (Rule(_PATTERN, _rewrite, (_one_axis,)),))
+    return apply(graph, RULES)
 
 
 PASS = Pass(

@@ -9,9 +9,6 @@ For every other op, numbers from a state, or from a copy of one into which rows 
 
 from __future__ import annotations
 
-import numpy as np
-
-from engine import dtypes
 from engine.graph import Cast, Graph, Node, Value
 from engine.ops import TensorType
 
@@ -34,15 +31,10 @@ KEPT = ("key", "value")
 
 def narrow(graph: Graph, dtype: str) -> int:
     """Store the float32 states of `graph` as `dtype`. Returns the number of states that changed."""
-    changed = [value for value in _states(graph) if value.dtype == WIDE]
+    changed = [value for value in graph.state_inputs if value.dtype == WIDE]
     if changed:
         _Narrowing(graph, dtype).run(changed)
     return len(changed)
-
-
-def _states(graph: Graph) -> list[Value]:
-    """The contents of each state before a call."""
-    return graph.inputs[len(graph.inputs) - len(graph.states) :]
 
 
 class _Narrowing:
@@ -60,7 +52,7 @@ class _Narrowing:
 
     def run(self, changed: list[Value]) -> None:
         """Emit every node again, in order."""
-        graph, nodes, states = self.graph, self.graph.nodes, _states(self.graph)
+        graph, nodes, states = self.graph, self.graph.nodes, self.graph.state_inputs
         self.changed = set(changed)
         for value in changed:
             value.type = TensorType(self.dtype, value.shape)
@@ -76,12 +68,12 @@ class _Narrowing:
         given = [self._as(value, WIDE if value in self.changed else value.dtype) for value in graph.outputs[:first]]
         graph.outputs = given + after
 
-    def _initial(self, initial: np.ndarray | Value | None) -> np.ndarray | Value | None:
+    def _initial(self, initial: Value | None) -> Value | None:
         """The elements that a state begins with, in its new type; None is zeros."""
-        if isinstance(initial, Value):
-            assert initial.form is not None  # noqa: S101  (the contents of a state are a constant)
-            return self.graph.later(Cast(initial.form, self.dtype), TensorType(self.dtype, initial.shape), initial.name)
-        return None if initial is None else initial.astype(dtypes.dtype(self.dtype).numpy)
+        if initial is None:
+            return None
+        assert initial.form is not None  # noqa: S101  (the contents of a state are a constant)
+        return self.graph.later(Cast(initial.form, self.dtype), TensorType(self.dtype, initial.shape), initial.name)
 
     def _as(self, value: Value, dtype: str) -> Value:
         """What has replaced `value`, cast to `dtype` if it has another type."""

@@ -88,17 +88,11 @@ class _Widening:
 
     def _widen_states(self) -> None:
         graph = self.graph
-        for value in graph.inputs[len(graph.inputs) - len(graph.states) :]:
+        for value in graph.state_inputs:
             if value.dtype in NARROW:
                 self.narrow_states[value] = value.dtype
                 value.type = TensorType(WIDE, value.shape)
-        graph.states = [(name, self._widen_initial(initial)) for name, initial in graph.states]
-
-    def _widen_initial(self, initial: np.ndarray | Value | None) -> np.ndarray | Value | None:
-        if isinstance(initial, Value):
-            return self._find(initial)
-        is_narrow = initial is not None and dtypes.from_numpy(initial.dtype).name in NARROW
-        return initial.astype(np.float32) if initial is not None and is_narrow else initial
+        graph.states = [(name, None if first is None else self._find(first)) for name, first in graph.states]
 
     def _find(self, value: Value) -> Value:
         """`value` as the nodes of the widened graph read it."""

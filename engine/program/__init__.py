@@ -1,29 +1,19 @@
-"""The program as data: an artifact (linear instructions and constants), its file, shared constants."""
+"""The program as data: the file of one or several graphs, and their digests."""
 
-from engine.program.artifact import (
-    Artifact,
-    Constants,
-    Instruction,
-    Signature,
-    Slot,
-    tensor_name,
-    with_modules,
-    write,
-)
-from engine.program.graphs import from_graph, to_graph
+from engine.program.reader import load, opened, opened_entries
 from engine.program.versions import FORMAT, VERSION
+from engine.program.writer import digest, document_of, save, save_entries, structure_digest, tensor_name
 
 __all__ = [
     "FORMAT",
     "VERSION",
-    "Artifact",
-    "Constants",
-    "Instruction",
-    "Signature",
-    "Slot",
-    "from_graph",
+    "digest",
+    "document_of",
+    "load",
+    "opened",
+    "opened_entries",
+    "save",
+    "save_entries",
+    "structure_digest",
     "tensor_name",
-    "to_graph",
-    "with_modules",
-    "write",
 ]

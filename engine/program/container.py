@@ -13,10 +13,9 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ import safetensors.numpy
 
 from engine import dtypes
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError, UnsupportedOp
-from engine.memory import aligned_empty
+from engine.memory import aligned_empty, release
 
 _EXPECTED = "expected a file that the save method of a program or a decoder wrote"
 _KEY = "program"
@@ -46,11 +45,6 @@ _FAULTS = (
 )
 _CAUSE_OF_SYSTEM = re.compile(r"I/O error: (.+) \(os error \d+\)$")
 """The system's words at the end of an error of safetensors."""
-
-
-def checksum(array: np.ndarray) -> str:
-    """SHA-256 of the elements in row-major order."""
-    return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def path_of(path: object) -> Path:
@@ -157,6 +151,7 @@ class StoredTensor:
     entry: _Entry
     start: int
     checksum: str | None = None
+    is_new = True  # memory, each time
 
     @property
     def nbytes(self) -> int:
@@ -184,11 +179,11 @@ class StoredTensor:
 
 
 @contextmanager
-def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, np.ndarray | Callable[[], np.ndarray]]]]:
+def opened(path: Path, *, mapped: bool) -> Iterator[tuple[bytes, dict[str, Tensor]]]:
     """Open a file for this block. Yields the program's header, and the tensors by name.
 
     If `mapped`, each is a read-only array over the mapped file, which stays mapped while any of them exists, or, if it
-    is not aligned for its element type, a function that returns an aligned copy. Otherwise each is a `StoredTensor`.
+    is not aligned for its element type, an `UnalignedTensor`. Otherwise each is a `StoredTensor`.
     ProgramError if the file is no whole safetensors file or holds no program, or its header's hash is wrong; other
     damage raises errors that `convert_errors` converts.
     """
@@ -255,43 +250,26 @@ def _read_parts(file: FileIO, start: int, target: memoryview, what: str) -> Iter
 # --- mapped memory ---------------------------------------------------------------------------------------------------
 
 
-def _mapped(entry: _Entry, data: memoryview) -> np.ndarray | Callable[[], np.ndarray]:
+@dataclass(frozen=True)
+class UnalignedTensor:
+    """A tensor in a mapped file that is not aligned for its element type; copied to other memory when called."""
+
+    raw: np.ndarray
+    entry: _Entry
+
+    def __call__(self) -> np.ndarray:
+        copy = aligned_empty(self.raw.size)
+        copy[:] = self.raw
+        release(self.raw)
+        return copy.view(self.entry.dtype).reshape(self.entry.shape)
+
+
+Tensor = np.ndarray | StoredTensor | UnalignedTensor
+
+
+def _mapped(entry: _Entry, data: memoryview) -> Tensor:
     raw = np.frombuffer(data[entry.begin : entry.end], np.uint8)
     # Kernels need elements at their natural alignment; a header of odd length makes all of them unaligned.
     if raw.ctypes.data % entry.dtype.itemsize:
-        return partial(_copy_aligned, raw, entry)
+        return UnalignedTensor(raw, entry)
     return raw.view(entry.dtype).reshape(entry.shape)
-
-
-def _copy_aligned(raw: np.ndarray, entry: _Entry) -> np.ndarray:
-    copy = aligned_empty(raw.size)
-    copy[:] = raw
-    release(raw)
-    return copy.view(entry.dtype).reshape(entry.shape)
-
-
-def is_mapped(array: np.ndarray) -> bool:
-    """True if the elements of `array` are in a mapped file."""
-    return _mapping_of(array) is not None
-
-
-def _mapping_of(array: np.ndarray) -> mmap.mmap | None:
-    owner: object = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    mapped = owner.obj if isinstance(owner, memoryview) else None
-    return mapped if isinstance(mapped, mmap.mmap) else None
-
-
-def release(array: np.ndarray) -> None:
-    """Give the pages of an array over a mapped file back to the system, which reads them again at the next access, so
-    that a process that packs its weights does not hold them twice. Does nothing for other arrays.
-    """
-    mapped = _mapping_of(array)
-    if mapped is None or not hasattr(mapped, "madvise"):
-        return
-    first = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
-    begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE  # keeps pages that are shared with a neighbour
-    end = (first + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if begin < end:
-        mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)

@@ -16,11 +16,15 @@ Attributes = Callable[[Op, Any, sizes.Scope], dict[str, Any]]
 """Reads the attributes of an op from their JSON form; ValueError for what the op does not have."""
 
 
-def encode(origins: Origins, of_instructions: Sequence[str] | None = None) -> dict[str, Any]:
-    """`origins`, and the module of each instruction where these do not follow from them, as JSON-able values.
+NONE: Mapping[str, Any] = {"modules": [], "sources": [], "views": [], "values": []}
+"""What stands for the origins of a file that has none, because no value of it has one."""
+
+
+def encode(origins: Origins, of_nodes: Sequence[str] = ()) -> dict[str, Any]:
+    """`origins`, and the module of each node, as JSON-able values.
 
     ``modules``, ``sources`` and ``views`` are lists without repetition. ``values`` has ``[value, name, module, source,
-    view]`` with positions in these. With `of_instructions`, ``instructions`` has the position of each module.
+    view]`` with positions in these, and ``instructions`` the position of the module of each node.
     """
     modules: dict[str, int] = {}
     sources: dict[str, int] = {}
@@ -35,23 +39,28 @@ def encode(origins: Origins, of_instructions: Sequence[str] | None = None) -> di
         module = modules.setdefault(origin.module, len(modules))
         source = sources.setdefault(origin.source, len(sources))
         values.append([value, origin.value, module, source, number])
-    positions = [modules.setdefault(module, len(modules)) for module in of_instructions or ()]
-    found = {"modules": list(modules), "sources": list(sources), "views": views, "values": values}
-    return found if of_instructions is None else found | {"instructions": positions}
+    positions = [modules.setdefault(module, len(modules)) for module in of_nodes]
+    return {
+        "modules": list(modules),
+        "sources": list(sources),
+        "views": views,
+        "values": values,
+        "instructions": positions,
+    }
 
 
 def decode_modules(data: Mapping[str, Any], count: int) -> list[str] | None:
-    """The modules of `count` instructions; None if they follow from the origins. Raises as `decode`."""
+    """The modules of `count` nodes; None in a file of an earlier engine that has none. Raises as `decode`."""
     if "instructions" not in data:
         return None
     modules = [_text(text) for text in data["modules"]]
     if len(data["instructions"]) != count:
-        raise ValueError(f"not the modules of {count} instructions")
+        raise ValueError(f"not the modules of {count} nodes")
     return [_item(modules, position) for position in data["instructions"]]
 
 
 def decode(data: Mapping[str, Any], count: int, scope: sizes.Scope, attributes: Attributes) -> dict[int, Origin]:
-    """The origins in `data`, of an artifact of `count` values. ValueError, LookupError or TypeError if malformed."""
+    """The origins in `data`, of a graph of `count` values. ValueError, LookupError or TypeError if malformed."""
     modules, sources = ([_text(text) for text in data[key]] for key in ("modules", "sources"))
     views = [_view(view, scope, attributes) for view in data["views"]]
     found: dict[int, Origin] = {}

@@ -1,6 +1,6 @@
-"""Reads program files: makes an `Artifact` of the document and the tensors of a file, and checks every rule.
+"""Reads program files: makes a graph of the document and the tensors of a file, and checks every rule.
 
-Knows artifacts and the op table; knows no target. A file may be damaged or hostile, so everything in it is checked.
+Knows graphs and the op table; knows no target. A file may be damaged or hostile, so everything in it is checked.
 """
 
 from __future__ import annotations
@@ -11,53 +11,59 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine import sizes, tree
 from engine.encodings import encoding
 from engine.errors import ProgramError
-from engine.graph import Form
+from engine.graph import NOWHERE, Constant, Decoded, Graph, Node, Signature, Source, Value, own_borrowed, specialise
 from engine.ops import MAX_RANK, TABLE, Op, TensorType
-from engine.program import (
-    Artifact,
-    Constants,
-    Instruction,
-    Signature,
-    Slot,
-    container,
-    formulas,
-    origins,
-    tensor_name,
-    with_modules,
-)
+from engine.program import container, formulas, origins
+from engine.program.container import StoredTensor, Tensor
 from engine.program.versions import FORMAT, upgrade
+from engine.program.writer import tensor_name
 
 
-def load(path: str | Path, verify: str = "full") -> Artifact:
-    """Read an artifact with all of its weights, and close the file.
+def load(path: str | Path, verify: str = "full") -> Graph:
+    """Read a graph with all of its weights, and close the file.
 
     `verify` ``full`` checks the header's hash and each weight's checksum, ``header`` only the former. ProgramError if
     the file is missing, damaged, foreign, of another version, or breaks a rule of the op table.
     """
-    with opened(path, verify, mapped=False) as artifact:
-        for value in artifact.constants:
-            artifact.constants.keep(value, artifact.constants[value])
-        return artifact
+    with opened(path, verify, mapped=False) as graph:
+        own_borrowed([graph])
+        return graph
 
 
 @contextmanager
-def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Artifact]:
-    """Open a file and yield its artifact. Every error in this block that a file can cause becomes a ProgramError.
+def opened(path: str | Path, verify: str, *, mapped: bool) -> Iterator[Graph]:
+    """Open a file and yield its graph. Every error in this block that a file can cause becomes a ProgramError.
 
-    If `mapped`, the constants are memory-mapped. Otherwise each access reads and verifies the constant, which works
-    only inside of this block: call `Constants.keep` for constants that are needed later. `verify` is as for `load`.
+    If `mapped`, the constants are memory-mapped, and owned. Otherwise they are borrowed: each access reads and verifies
+    the constant, which works only inside of this block. `verify` is as for `load`.
     """
-    with opened_document(path, mapped=mapped) as (header, tensors):
+    with _opened_document(path, mapped=mapped) as (header, tensors):
         if "entries" in header:
             raise ProgramError("the file holds a decoder; load it with engine.load_decoder")
-        yield parse(header, find_constants(header, header["constants"], tensors, verify))
+        yield _parse(header, _find_constants(header, header["constants"], tensors, verify))
 
 
 @contextmanager
-def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[str, Any], Mapping[str, Form]]]:
+def opened_entries(path: str | Path, verify: str, *, mapped: bool) -> Iterator[tuple[dict[str, Graph], dict[str, Any]]]:
+    """Open a file of several graphs, as `opened`; yield them by name, over shared constants, and the file's facts."""
+    with _opened_document(path, mapped=mapped) as (header, tensors):
+        if "entries" not in header:
+            raise ProgramError("the file holds one program; load it with engine.load")
+        entries = header["entries"]
+        named = [entry["constants"] for entry in entries.values()]
+        if any(one != named[0] for one in named):
+            raise ValueError("the entries name different constants")
+        constants = _find_constants(header, named[0], tensors, verify)
+        yield {name: _parse(entry, constants) for name, entry in entries.items()}, dict(header["facts"])
+
+
+@contextmanager
+def _opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[str, Any], Mapping[str, Tensor]]]:
     """Open a file and yield its document and tensors. Raises as `opened`."""
     file = container.path_of(path)
     with container.convert_errors(path), container.opened(file, mapped=mapped) as (text, tensors):
@@ -67,47 +73,43 @@ def opened_document(path: str | Path, *, mapped: bool) -> Iterator[tuple[dict[st
         yield upgrade(header), tensors
 
 
-def find_constants(
-    header: Mapping[str, Any], named: Mapping[str, str], tensors: Mapping[str, Form], verify: str
-) -> Constants:
-    """The constants that a document names, compared with its checksums if `verify` is ``full``. ProgramError,
-    ValueError or LookupError if a tensor is missing or belongs to two constants, or a checksum differs.
+def _find_constants(
+    header: Mapping[str, Any], named: Mapping[str, str], tensors: Mapping[str, Tensor], verify: str
+) -> dict[int, Constant]:
+    """The constants that a document names, compared with its checksums if `verify` is ``full``: now, or at each read.
+
+    ProgramError, ValueError or LookupError if a tensor is missing or belongs to two constants, or a checksum differs.
     """
-    values = {_size(int(value)): name for value, name in named.items()}
-    if len(set(values.values())) < len(named):
+    names = {_size(int(number)): name for number, name in named.items()}
+    if len(set(names.values())) < len(named):
         raise ValueError("two constants name the same tensor, or one value has two tensors")
-    constants = Constants({value: tensors[name] for value, name in values.items()})
-    if verify == "full":
-        checksums = header["checksums"]
-        if set(checksums) != set(map(tensor_name, values)):
-            raise ValueError("checksums and constants have different names")
-        for value in values:
-            constants.verify(value, checksums[tensor_name(value)])
-    return constants
+    checksums = header["checksums"] if verify == "full" else {}
+    if verify == "full" and set(checksums) != set(map(tensor_name, names)):
+        raise ValueError("checksums and constants have different names")
+    return {n: _constant(n, tensors[name], checksums.get(tensor_name(n))) for n, name in names.items()}
 
 
-def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
-    """The artifact that a document describes. A broken rule raises one of many errors; `convert_errors` converts it."""
+def _constant(number: int, tensor: Tensor, checksum: str | None) -> Constant:
+    """A tensor as a constant: borrowed from an open file, or in a mapped one."""
+    described = tensor if isinstance(tensor, np.ndarray) else tensor.entry
+    type_ = TensorType(str(described.dtype.name), described.shape)
+    if not isinstance(tensor, StoredTensor):
+        constant = Constant(tensor, type_, "owned")
+        if checksum is not None and constant.checksum != checksum:
+            raise ProgramError(f"the checksum of constant {number} does not match: the file is damaged")
+        return constant
+    constant = Constant(replace(tensor, checksum=checksum), type_)
+    if checksum is not None:
+        constant.expect(checksum)
+    return constant
+
+
+def _parse(header: Mapping[str, Any], constants: Mapping[int, Constant]) -> Graph:
+    """The graph that a document describes. A broken rule raises one of many errors; `convert_errors` converts it."""
     s, scope = header["signature"], formulas.decode_scope(header["sizes"], header["guards"])
-    stored = header.get("origins", origins.encode({}))  # absent where no value has one
-    artifact = Artifact(
-        name=str(header["name"]),
-        types=tuple(_type(*parts, scope=scope) for parts in header["types"]),
-        names=tuple(map(str, header["names"])),
-        inputs=tuple(map(_size, header["inputs"])),
-        outputs=tuple(map(_size, header["outputs"])),
-        instructions=tuple(
-            Instruction(
-                i["op"],
-                tuple(None if v is None else _size(v) for v in i["inputs"]),
-                _attributes(TABLE[i["op"]], i["attributes"], scope),
-                tuple(map(_size, i["outputs"])),
-                str(source),
-            )
-            for i, source in zip(header["instructions"], header["sources"], strict=True)
-        ),
-        constants=constants,
-        signature=Signature(
+    graph = Graph(
+        str(header["name"]),
+        Signature(
             tree.decode(s["input_tree"]),
             tree.decode(s["output_tree"]),
             tuple(s["input_slots"]),
@@ -115,20 +117,84 @@ def parse(header: Mapping[str, Any], constants: Constants) -> Artifact:
             tuple(map(str, s["input_names"])),
             tuple(map(_name, header.get("parameters", ()))),
         ),
-        passes=tuple((str(name), int(n)) for name, n in header["passes"]),
-        scope=scope,
-        states=tuple(Slot(str(name), None if v is None else _size(v)) for name, v in header["states"]),
-        origins=origins.decode(stored, len(header["types"]), scope, _attributes),
-        lowered=_name(header["lowered"]),
-        components={
-            _size(int(value)): {str(name): _size(part) for name, part in parts.items()}
-            for value, parts in header["components"].items()
-        },
-        switches=_switches(header.get("switches", {})),
     )
-    _check(artifact)
-    modules = origins.decode_modules(stored, len(artifact.instructions))
-    return replace(artifact, instructions=with_modules(artifact.instructions, artifact.origins, modules))
+    graph.scope = scope
+    graph.lowered = _name(header["lowered"])
+    graph.log = tuple((str(name), int(n)) for name, n in header["passes"])
+    graph.switches = _switches(header.get("switches", {}))
+    types = [_type(*parts, scope=scope) for parts in header["types"]]
+    values = _read_values(header, graph, types, constants)
+    stored = header.get("origins", origins.NONE)
+    for number, origin in origins.decode(stored, len(types), scope, _attributes).items():
+        if number in values:
+            values[number].origin = origin
+    modules = origins.decode_modules(stored, len(graph.nodes))
+    if modules is None:  # as in files of earlier engines
+        graph.locate_nodes()
+        modules = [node.source.module for node in graph.nodes]
+    for node, line, module in zip(graph.nodes, header["sources"], modules, strict=True):
+        node.source = Source(str(line), module)
+    specialise(graph, scope.example)  # other sizes are checked when a call has them
+    _check_signature(graph)
+    return graph
+
+
+def _read_values(
+    header: Mapping[str, Any], graph: Graph, types: list[TensorType], constants: Mapping[int, Constant]
+) -> dict[int, Value]:
+    """Fill `graph` with inputs, nodes, outputs and states. Returns every value by its number."""
+    names, values = [str(name) for name in header["names"]], dict[int, Value]()
+    if len(names) != len(types):
+        raise ValueError("the numbers of names and types differ")
+
+    def add(number: Any, form: Any = None, node: Node | None = None) -> Value:
+        if _size(number) in values:
+            raise ValueError(f"value {number} is an input, a constant or a result twice")
+        graph.unique(names[number])  # names of later values differ from it; it keeps its own
+        values[number] = Value(names[number], types[number], form, node)
+        return values[number]
+
+    def find(number: Any) -> Value:
+        if _size(number) not in values:
+            raise ValueError(f"value {number} is read before it is computed")
+        return values[number]
+
+    graph.inputs = [add(number) for number in header["inputs"]]
+    for number, constant in constants.items():
+        # is_fixed comes first: a comparison of formulas would record a guard.
+        if not sizes.is_fixed(types[number].shape) or constant.type != types[number]:
+            raise ValueError(f"constant {number} does not fit its type")
+        add(number, constant)
+    for key, parts in header["components"].items():
+        components = {str(name): find(part) for name, part in parts.items()}
+        _add_encoded(add(int(key)), components)
+    for described in header["instructions"]:
+        op = TABLE[described["op"]]
+        op.check_arity(len(described["inputs"]))
+        inputs = [None if number is None else find(number) for number in described["inputs"]]
+        if any(value is None and not op.inputs[p].endswith("?") for p, value in enumerate(inputs)):
+            raise ValueError(f"{op.name}: a required input is absent")
+        node = Node(op, inputs, _attributes(op, described["attributes"], graph.scope), NOWHERE)
+        node.outputs = [add(number, node=node) for number in described["outputs"]]
+        graph.nodes.append(node)
+    graph.outputs = [find(number) for number in header["outputs"]]
+    graph.states = [(str(name), None if n is None else find(n)) for name, n in header["states"]]
+    if any((value.type.encoding is None) != (not value.components) for value in values.values()):
+        raise ValueError("encoded values and values with components differ")
+    _check_states(graph)
+    return values
+
+
+def _add_encoded(value: Value, components: Mapping[str, Value]) -> None:
+    """Make `value` an encoded constant of these components. ValueError if its encoding wants others."""
+    type_, encoding = value.type, value.type.encoding
+    if not sizes.is_fixed(type_.shape) or not all(isinstance(part.form, Constant) for part in components.values()):
+        raise ValueError(f"{value.name}: a component of an encoded constant is no constant")
+    found = {name: (part.dtype, part.shape) for name, part in components.items()}
+    if encoding is None or found != encoding.component_types(type_.shape):
+        raise ValueError(f"{value.name}: the components of an encoded constant do not fit {type_}")
+    forms = {name: part.form for name, part in components.items() if part.form is not None}
+    value.form, value.components = Decoded(forms, encoding, type_.dtype), components
 
 
 def _name(value: Any) -> str:
@@ -182,73 +248,24 @@ def _size(value: Any) -> int:
     return value
 
 
-def _check(artifact: Artifact) -> None:
-    """Check every rule that targets rely on. ValueError or ProgramError if one is broken."""
-    types = artifact.types
-    if len(artifact.names) != len(types):
-        raise ValueError("the numbers of names and types differ")
-    known = set(artifact.inputs)
-    if len(known) != len(artifact.inputs) or any(value >= len(types) for value in known):
-        raise ValueError("an input is listed twice, or has no type")
-    for value in artifact.constants:
-        fixed = sizes.is_fixed(types[value].shape)
-        if value in known or not fixed or artifact.constants.type_of(value) != types[value]:
-            raise ValueError(f"constant {value} does not fit its type")
-        known.add(value)
-    _check_components(artifact, known)
-    for i in artifact.instructions:
-        op = TABLE[i.op]
-        op.check_arity(len(i.inputs))
-        if any(v is None and not op.inputs[p].endswith("?") for p, v in enumerate(i.inputs)):
-            raise ValueError(f"{i.op}: a required input is absent")
-        if any(v is not None and v not in known for v in i.inputs):
-            raise ValueError(f"{i.op}: reads a value before it is computed")
-        if known & set(i.outputs) or len(set(i.outputs)) < len(i.outputs):
-            raise ValueError(f"{i.op}: computes a value twice")
-        known.update(i.outputs)
-    if not known.issuperset(artifact.outputs):
-        raise ValueError("an output is never computed")
-    _check_states(artifact)
-    artifact.at(artifact.scope.example)  # other sizes are checked when a call has them
-    _check_signature(artifact)
-
-
-def _check_components(artifact: Artifact, known: set[int]) -> None:
-    """Encoded constants have the components that their encoding wants, and nothing else is encoded."""
-    encoded = {value for value, type_ in enumerate(artifact.types) if type_.encoding is not None}
-    if encoded != set(artifact.components) or encoded & known:
-        raise ValueError("encoded values and values with components differ")
-    for value, parts in artifact.components.items():
-        type_ = artifact.types[value]
-        if not sizes.is_fixed(type_.shape) or not all(p in artifact.constants and p < value for p in parts.values()):
-            raise ValueError(f"encoded constant {value}: a component is no constant in front of it")
-        found = {name: (artifact.types[part].dtype, artifact.types[part].shape) for name, part in parts.items()}
-        if type_.encoding is None or found != type_.encoding.component_types(type_.shape):
-            raise ValueError(f"encoded constant {value}: its components do not fit {type_}")
-        known.add(value)
-
-
-def _check_states(artifact: Artifact) -> None:
-    if len(artifact.states) > min(len(artifact.inputs), len(artifact.outputs)):
+def _check_states(graph: Graph) -> None:
+    if len(graph.states) > min(len(graph.inputs), len(graph.outputs)):
         raise ValueError("more states than inputs or outputs")
-    if len({slot.name for slot in artifact.states}) < len(artifact.states):
+    if len({name for name, _initial in graph.states}) < len(graph.states):
         raise ValueError("two states have one name")
-    for slot, before, after in zip(artifact.states, artifact.state_inputs, artifact.state_outputs, strict=True):
-        kept, later = artifact.types[before], artifact.types[after]
+    for (name, initial), before, after in zip(graph.states, graph.state_inputs, graph.state_outputs, strict=True):
         # is_fixed comes first: a comparison of formulas would record a guard.
-        if not sizes.is_fixed(kept.shape) or not sizes.is_fixed(later.shape) or kept != later:
-            raise ValueError(f"state {slot.name} changes its type, or its size from call to call")
-        if slot.initial is not None and (
-            slot.initial not in artifact.constants or artifact.types[slot.initial] != kept
-        ):
-            raise ValueError(f"the initial value of state {slot.name} is no constant of its type")
+        if not sizes.is_fixed(before.shape) or not sizes.is_fixed(after.shape) or before.type != after.type:
+            raise ValueError(f"state {name} changes its type, or its size from call to call")
+        if initial is not None and (not isinstance(initial.form, Constant) or initial.type != before.type):
+            raise ValueError(f"the initial value of state {name} is no constant of its type")
 
 
-def _check_signature(artifact: Artifact) -> None:
-    s = artifact.signature
+def _check_signature(graph: Graph) -> None:
+    s = graph.signature
     for t, slots, limit in (
-        (s.input_tree, s.input_slots, len(artifact.call_inputs)),
-        (s.output_tree, s.output_slots, len(artifact.call_outputs)),
+        (s.input_tree, s.input_slots, len(graph.call_inputs)),
+        (s.output_tree, s.output_slots, len(graph.call_outputs)),
     ):
         tree.check(t)
         if tree.count(t) != len(slots):
@@ -264,7 +281,7 @@ def _check_signature(artifact: Artifact) -> None:
     count = len(s.input_tree["tuple"][0]["tuple"])
     if s.parameters and (len(s.parameters) != count or len(set(s.parameters)) < count):
         raise ValueError("the names of parameters do not fit the positional arguments")
-    if len({slot for slot in s.input_slots if not isinstance(slot, dict)}) < len(artifact.call_inputs):
+    if len({slot for slot in s.input_slots if not isinstance(slot, dict)}) < len(graph.call_inputs):
         raise ValueError("an input has no argument")
-    if len(s.input_names) != len(artifact.call_inputs):
+    if len(s.input_names) != len(graph.call_inputs):
         raise ValueError("the numbers of input names and inputs differ")

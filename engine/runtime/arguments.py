@@ -8,56 +8,49 @@ from typing import Any
 
 from engine import tree
 from engine.errors import ShapeError
+from engine.graph import Signature
 from engine.ops import TensorType
-from engine.program import Signature
 from engine.suggest import find_nearest
 
 
-class Arguments:
-    """The parameters of a model: what a call gives by position or by name, and what it gives by name only."""
+def bind_arguments(
+    signature: Signature, types: Sequence[TensorType], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments in the form of the signature: positional ones in order, and those that have only a name.
 
-    def __init__(self, signature: Signature, types: Sequence[TensorType]) -> None:
-        positional, keywords = (next(iter(part.values())) for part in signature.input_tree["tuple"])
-        self._names = signature.parameters or _names_of_tensors(signature, positional)
-        self._keywords = tuple(keywords)
-        slots = iter(signature.input_slots)
-        parts = [list(islice(slots, tree.count(part))) for part in (*positional, *keywords.values())]
-        listed = [*(name or "unnamed" for name in self._names), *self._keywords]
-        self._texts = [_describe(name, part, types) for name, part in zip(listed, parts, strict=True)]
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments in the form of the signature: positional ones in order, and those that have only a name.
-
-        Raises a ShapeError that lists all parameters, if an argument is missing, unknown, or given twice.
-        """
-        names = self._names
-        later = names[len(args) :]
-        missing = [name or f"number {number}" for number, name in enumerate(later, len(args)) if name not in kwargs]
-        missing += [name for name in self._keywords if name not in kwargs]
-        twice = [name for name in names[: len(args)] if name is not None and name in kwargs]
-        unknown = [name for name in kwargs if name not in names and name not in self._keywords]
-        if len(args) > len(names) or missing or twice or unknown:
-            raise ShapeError(self._explain(len(args), missing, twice, unknown))
-        by_name = {name: kwargs[name] for name in self._keywords}
+    `types` are those of the inputs. Raises a ShapeError that lists all parameters, if an argument is missing, unknown,
+    or given twice.
+    """
+    positional, only = (next(iter(part.values())) for part in signature.input_tree["tuple"])
+    names = signature.parameters or _names_of_tensors(signature, positional)
+    later = names[len(args) :]
+    missing = [name or f"number {number}" for number, name in enumerate(later, len(args)) if name not in kwargs]
+    missing += [name for name in only if name not in kwargs]
+    twice = [name for name in names[: len(args)] if name is not None and name in kwargs]
+    unknown = [name for name in kwargs if name not in names and name not in only]
+    if not (len(args) > len(names) or missing or twice or unknown):
+        by_name = {name: kwargs[name] for name in only}
         return (*args, *(kwargs[name] for name in later if name is not None)), by_name
+    nearest = find_nearest(unknown[0], list(filter(None, (*names, *only)))) if unknown else None
+    hint = f" (did you mean {nearest!r}?)" if nearest is not None else ""
+    faults = [
+        f"got {len(args)} by position, at most {len(names)} are allowed" if len(args) > len(names) else "",
+        f"missing {', '.join(missing)}" if missing else "",
+        f"given twice, by position and by name: {', '.join(twice)}" if twice else "",
+        f"unknown {', '.join(unknown)}{hint}" if unknown else "",
+    ]
+    takes = _describe_parameters(signature, types, names) or "no arguments"
+    raise ShapeError(f"wrong arguments: {'; '.join(filter(None, faults))}; the program takes {takes}")
 
-    def _explain(self, count: int, missing: list[str], twice: list[str], unknown: list[str]) -> str:
-        names = [name for name in (*self._names, *self._keywords) if name is not None]
-        nearest = find_nearest(unknown[0], names) if unknown else None
-        hint = f" (did you mean {nearest!r}?)" if nearest is not None else ""
-        faults = [
-            f"got {count} by position, at most {len(self._names)} are allowed" if count > len(self._names) else "",
-            f"missing {', '.join(missing)}" if missing else "",
-            f"given twice, by position and by name: {', '.join(twice)}" if twice else "",
-            f"unknown {', '.join(unknown)}{hint}" if unknown else "",
-        ]
-        either, only = self._texts[: len(self._names)], self._texts[len(self._names) :]
-        forms = [
-            f"{', '.join(either)}, by position or by name" if either else "",
-            f"{', '.join(only)}, by name only" if only else "",
-        ]
-        takes = "; ".join(filter(None, forms)) or "no arguments"
-        return f"wrong arguments: {'; '.join(filter(None, faults))}; the program takes {takes}"
+
+def _describe_parameters(signature: Signature, types: Sequence[TensorType], names: Sequence[str | None]) -> str:
+    positional, only = (next(iter(part.values())) for part in signature.input_tree["tuple"])
+    slots = iter(signature.input_slots)
+    parts = [list(islice(slots, tree.count(part))) for part in (*positional, *only.values())]
+    listed = [*(name or "unnamed" for name in names), *only]
+    texts = [_describe(name, part, types) for name, part in zip(listed, parts, strict=True)]
+    forms = ((texts[: len(names)], "by position or by name"), (texts[len(names) :], "by name only"))
+    return "; ".join(f"{', '.join(some)}, {how}" for some, how in forms if some)
 
 
 def _names_of_tensors(signature: Signature, positional: Sequence[tree.Tree]) -> tuple[str | None, ...]:

@@ -1,6 +1,6 @@
 """Between the user's arguments and addresses: structure, types, devices, contiguity. Torch only if the user brought it.
 
-Knows the signature of an artifact; knows no target.
+Knows the signature of a graph; knows no target.
 """
 
 from __future__ import annotations
@@ -14,35 +14,31 @@ import numpy as np
 
 from engine import dtypes, sizes, tree
 from engine.errors import ExecutionError, ProgramError, ShapeError
+from engine.graph import Graph
 from engine.memory import NO_MEMORY_MODE, fault_of_memory
 from engine.ops import TensorType
-from engine.program import Artifact
-from engine.runtime.arguments import Arguments
+from engine.runtime.arguments import bind_arguments
 from engine.targets.base import Device
 from engine.targets.host import HOST
 
 if TYPE_CHECKING:
     from engine.runtime.state import State
 
-Rebuild = Callable[[list[Any]], Any]
-
 
 class Boundary:
     """Checks and unpacks the arguments of a call, makes and packs its results.
 
-    `rebuild` makes the user's own output structure from leaves; None uses plain containers. `recycle`, for which all
-    sizes are known, puts large results into memory of earlier ones that nobody refers to any longer.
+    `recycle`, for which all sizes are known, puts large results into memory of earlier ones that nobody refers to any
+    longer.
     """
 
-    def __init__(
-        self, artifact: Artifact, rebuild: Rebuild | None = None, *, device: Device = HOST, recycle: bool = False
-    ) -> None:
-        signature = artifact.signature
+    def __init__(self, graph: Graph, *, device: Device = HOST, recycle: bool = False) -> None:
+        signature = graph.signature
         self.signature = signature
-        self.input_types = [artifact.types[v] for v in artifact.call_inputs]
-        self.output_types = [artifact.types[v] for v in artifact.call_outputs]
+        self.input_types = [value.type for value in graph.call_inputs]
+        self.output_types = [value.type for value in graph.call_outputs]
         self.names = signature.input_names
-        self._rebuild: Rebuild = rebuild or (lambda leaves: tree.unflatten(signature.output_tree, leaves))
+        self._rebuild = signature.rebuild or (lambda leaves: tree.unflatten(signature.output_tree, leaves))
         arguments = signature.input_tree
         positional, keywords = arguments["tuple"]
         flat = all(t == tree.LEAF for t in positional["tuple"]) and not keywords["dict"]
@@ -52,7 +48,6 @@ class Boundary:
         self.arrays: list[tuple[Any, tuple[int, ...]]] = [
             (dtypes.dtype(t.dtype).numpy, t.shape) for t in self.input_types
         ]
-        self._arguments = Arguments(signature, self.input_types)
         self._device = device
         makers = [device.new_array(t, recycle=recycle) for t in self.output_types]
         self.recycled = [maker is not None for maker in makers]
@@ -60,8 +55,8 @@ class Boundary:
             maker or partial(np.empty, t.shape, dtypes.dtype(t.dtype).numpy)
             for t, maker in zip(self.output_types, makers, strict=True)
         ]
-        self.where = _where(self.input_types, artifact.scope)
-        self._symbols = artifact.scope.symbols
+        self.where = _where(self.input_types, graph.scope)
+        self._symbols = graph.scope.symbols
         # The same in torch's terms, once a call has met torch.
         self.tensor: Any = None
         self.strided: Any = None
@@ -71,7 +66,7 @@ class Boundary:
     # --- inputs --------------------------------------------------------------------------------------------------
 
     def unpack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: State | None = None) -> list[Any]:
-        """Dense CPU tensors or arrays of the right types, one an artifact input, in order.
+        """Dense CPU tensors or arrays of the right types, one for each input of the graph, in order.
 
         `kwargs` are without ``state``. An input in the memory of `state` is copied: the call changes that memory, maybe
         before it reads the input. Raises as `flatten_arguments`.
@@ -82,7 +77,7 @@ class Boundary:
         return [_clone(value) if state.has_memory_of(value) else value for value in inputs]
 
     def flatten_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The caller's own tensors or arrays after a check, one for each artifact input, in order.
+        """The caller's own tensors or arrays after a check, one for each input of the graph, in order.
 
         Raises a ShapeError that names the input and both sides, if number, names, structure, kind, dtype, shape or
         device differ.
@@ -96,7 +91,7 @@ class Boundary:
         return leaves
 
     def sizes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
-        """What the sizes that differ from call to call are in this one, in the order of the artifact's symbols.
+        """What the sizes that differ from call to call are in this one, in the order of the graph's symbols.
 
         Raises ShapeError if number, names, structure, kind or rank of the arguments differ, or a size is no value of
         its formula. Nothing else is checked.
@@ -183,7 +178,8 @@ class Boundary:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         try:
-            leaves = tree.flatten(self.signature.input_tree, self._arguments.bind(args, kwargs))
+            bound = bind_arguments(self.signature, self.input_types, args, kwargs)
+            leaves = tree.flatten(self.signature.input_tree, bound)
         except ValueError as e:
             raise ShapeError(f"wrong arguments: {e}") from None
         ordered: list[Any] = [None] * len(self.input_types)

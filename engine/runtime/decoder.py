@@ -18,7 +18,8 @@ import numpy as np
 from engine import targets
 from engine.config import Config
 from engine.errors import ConfigError, ExecutionError, ShapeError
-from engine.program import Artifact, sharing
+from engine.graph import Graph, own_borrowed
+from engine.program import save_entries
 from engine.runtime.generation import Options, Texts, check_options, to_int64
 from engine.runtime.program import Program
 from engine.runtime.report import Reports
@@ -39,11 +40,11 @@ class Cache(State):
     `Decoder.new_state` creates it.
     """
 
-    def __init__(self, artifact: Artifact, device: Device, batch: int) -> None:
-        self.artifact = artifact
+    def __init__(self, graph: Graph, device: Device, batch: int) -> None:
+        self.graph = graph
         self._lengths = np.zeros(batch, np.int64)
         self._is_streaming = False
-        super().__init__(artifact, device)
+        super().__init__(graph, device)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -121,44 +122,42 @@ class Decoder:
 
     def __init__(
         self,
-        artifacts: Mapping[str, Artifact],
+        graphs: Mapping[str, Graph],
         facts: Mapping[str, int],
         config: Config,
         *,
-        borrowed: bool,
         export_seconds: Mapping[str, float | None] = MappingProxyType({}),
     ) -> None:
         self.max_length, self.batch = int(facts["max_length"]), int(facts["batch"])
         self.config = config
-        self._artifacts = dict(artifacts)
+        self._graphs = {name: graphs[name] for name in ENTRIES}
         self._target = targets.get(config.target)
-        lowered = lower(artifacts, config, borrowed=borrowed)
-        prepared = self._target.prepare(lowered["prefill"], borrowed=borrowed)
-        with prepared.gathering():
-            self._prefill, self._decode = (
-                Program(
-                    artifacts[name],
-                    config,
-                    lowered=lowered[name],
-                    prepared=prepared,
-                    export_seconds=export_seconds.get(name),
-                )
-                for name in ENTRIES
+        lowered, prepared = lower(graphs, config), self._target.new_prepared()
+        self._prefill, self._decode = (
+            Program(
+                graphs[name],
+                config,
+                lowered=lowered[name],
+                prepared=prepared,
+                export_seconds=export_seconds.get(name),
             )
+            for name in ENTRIES
+        )
+        own_borrowed([*graphs.values(), *lowered.values()])
         self._state = self.new_state()
 
     def __reduce__(self) -> NoReturn:
         refuse_to_copy(self, "use save and engine.load_decoder")
 
     def __repr__(self) -> str:
-        name = self._artifacts["decode"].name
+        name = self._graphs["decode"].name
         return f"<Decoder {name}(max_length={self.max_length}, batch={self.batch})>"
 
     # --- step by step ------------------------------------------------------------------------------------------------
 
     def new_state(self) -> Cache:
         """Create an empty cache, for the argument ``state``."""
-        return Cache(self._artifacts["prefill"], self._target.device, self.batch)
+        return Cache(self._graphs["prefill"], self._target.device, self.batch)
 
     def prefill(self, ids: Any, lengths: Any = None, state: Cache | None = None) -> Any:
         """Begin new texts: write these tokens to the cache, in place of earlier texts.
@@ -379,9 +378,8 @@ class Decoder:
         seed: Any,
         return_logits: bool = False,
     ) -> Options:
-        decode = self._artifacts["decode"]
         return check_options(
-            int(decode.types[decode.call_outputs[0]].shape[1]),
+            int(self._graphs["decode"].call_outputs[0].shape[1]),
             max_new_tokens,
             eos_token_id=eos_token_id,
             stop=stop,
@@ -404,7 +402,7 @@ class Decoder:
         """`state`, or the decoder's own if it is None. ShapeError if this decoder did not create it."""
         if state is None:
             return self._state
-        if not isinstance(state, Cache) or state.artifact is not self._artifacts["prefill"]:
+        if not isinstance(state, Cache) or state.graph is not self._graphs["prefill"]:
             of = "another decoder" if isinstance(state, Cache) else "a program"
             got = f"a state of {of}" if isinstance(state, State) else type(state).__name__
             raise ShapeError(
@@ -493,7 +491,7 @@ class Decoder:
 
     def save(self, path: str | Path) -> None:
         """Write the decoder to one file, which `load_decoder` reads. Raises ProgramError if it cannot be written."""
-        sharing.save(path, self._artifacts, {"max_length": self.max_length, "batch": self.batch})
+        save_entries(path, self._graphs, {"max_length": self.max_length, "batch": self.batch})
 
 
 def _to_array(logits: Any) -> np.ndarray:

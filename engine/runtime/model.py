@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 from engine.config import Config
 from engine.errors import StaleWeightsWarning
-from engine.program import Artifact
-from engine.runtime.boundary import Boundary, Rebuild
+from engine.graph import Graph
+from engine.runtime.boundary import Boundary
 from engine.runtime.cache import LatestUsed
 from engine.runtime.report import Profile, Report, Trace
 from engine.runtime.requests import refuse_to_copy
@@ -29,9 +30,8 @@ class CompiledModel(ABC, Generic[Runner]):
     latest `Config.plans` plans are kept.
 
     Args:
-        interface: an artifact whose signature, sizes and types are those of the model.
+        interface: a graph whose signature, sizes and types are those of the model.
         config: the switches.
-        rebuild: makes the user's own output structure from leaves; None uses plain containers.
         serial: as for `LatestUsed`: only one thread at a time makes what runs for new sizes.
         find_changed: returns the names of the weights of the user's model that have changed since it was compiled; None
             for a program that was loaded.
@@ -47,9 +47,8 @@ class CompiledModel(ABC, Generic[Runner]):
 
     def __init__(
         self,
-        interface: Artifact,
+        interface: Graph,
         config: Config,
-        rebuild: Rebuild | None,
         *,
         serial: bool,
         find_changed: Callable[[], tuple[str, ...]] | None = None,
@@ -57,8 +56,8 @@ class CompiledModel(ABC, Generic[Runner]):
         self._find_changed = find_changed
         self.config = config
         self._interface = interface
-        self._boundary = Boundary(interface, rebuild)
-        self._plans: LatestUsed[tuple[int, ...], Runner] = LatestUsed(config.plans, serial=serial)
+        self._boundary = Boundary(interface)
+        self._serial = serial
 
     def _warn_of_changed_weights(self) -> None:
         """Issue a StaleWeightsWarning if the user's model has other weights than the program.
@@ -80,13 +79,18 @@ class CompiledModel(ABC, Generic[Runner]):
     def _make(self, sizes: tuple[int, ...]) -> Runner:
         """Makes what runs for these sizes, in the order of the interface's symbols."""
 
+    @cached_property
+    def _plans(self) -> LatestUsed[tuple[int, ...], Runner]:
+        return LatestUsed(self.config.plans, serial=self._serial)
+
     def _at(self, sizes: tuple[int, ...]) -> Runner:
         """What runs for these sizes, in the order of the interface's symbols."""
         return self._plans.get(sizes, self._make)
 
     def _at_example(self) -> Runner:
-        """What runs for the sizes of the example inputs."""
-        return self._at(tuple(self._interface.scope.example.values()))
+        """What runs for the sizes of the example inputs. The first call of all, by the constructor."""
+        is_fixed, example = self._interface.is_fixed, tuple(self._interface.scope.example.values())
+        return self._make(example) if is_fixed else self._at(example)
 
     def _for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Runner:
         """What runs for the sizes of these arguments. Raises ShapeError where there can be nothing."""
@@ -130,7 +134,7 @@ class CompiledModel(ABC, Generic[Runner]):
     @property
     @abstractmethod
     def digest(self) -> str:
-        """Hash of instructions, of what torch runs and of weights; the same on every machine."""
+        """Hash of nodes, of what torch runs and of weights; the same on every machine."""
 
     @property
     @abstractmethod
@@ -199,13 +203,13 @@ class CompiledModel(ABC, Generic[Runner]):
 
     @abstractmethod
     def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
-        """Run once, instruction by instruction, and record statistics of every input and output.
+        """Run once, node by node, and record statistics of every input and output.
 
         Args:
             *args: as for a call.
             **kwargs: as for a call.
-            keep: positions of instructions whose arrays are kept; None keeps none.
+            keep: positions of nodes whose arrays are kept; None keeps none.
 
         Raises:
-            ConfigError: `keep` is no iterable of whole numbers, or has a position that no instruction has.
+            ConfigError: `keep` is no iterable of whole numbers, or has a position that no node has.
         """

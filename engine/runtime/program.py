@@ -1,4 +1,4 @@
-"""The program a user holds: an artifact, and what it became for the sizes that it was called with."""
+"""The program a user holds: a graph, and what it became for the sizes that it was called with."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from engine import targets
 from engine.config import Config
 from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
+from engine.graph import Graph, own_borrowed, specialise
 from engine.memory import NO_MEMORY_MODE, are_tensors_fake
 from engine.ops import TensorType
-from engine.program import Artifact
-from engine.runtime.boundary import Rebuild
+from engine.program import digest, save, structure_digest
 from engine.runtime.model import CompiledModel
 from engine.runtime.report import Counts, Profile, Report, Trace, build_report
 from engine.runtime.requests import check_profile, positions_of, tuning_options
@@ -39,37 +39,36 @@ class Program(CompiledModel[Specialised]):
         ExecutionError: an index out of range, an integer division by zero.
 
     Attributes:
-        artifact: what was compiled, before the passes of the target; a file holds it.
-        lowered: the artifact after the passes of the target, which runs.
+        graph: what was compiled, before the passes of the target; a file holds it.
+        lowered: the graph after the passes of the target, which runs.
     """
 
     _HOW_TO_KEEP = "use save and engine.load"
 
     def __init__(
         self,
-        artifact: Artifact,
+        graph: Graph,
         config: Config,
         *,
-        rebuild: Rebuild | None = None,
-        borrowed: bool = False,
         counts: list[Counts] | None = None,
-        lowered: Artifact | None = None,
+        lowered: Graph | None = None,
         prepared: Prepared | None = None,
         export_seconds: float | None = None,
         started: float | None = None,
         find_changed: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
         started = time.perf_counter() if started is None else started
-        self.artifact = artifact
-        self.lowered = lower({"": artifact}, config, borrowed=borrowed)[""] if lowered is None else lowered
+        self.graph = graph
+        self.lowered = lower({"": graph}, config)[""] if lowered is None else lowered
         # Two threads may make the same plan: it is cheap beside the weights, which all plans share.
-        super().__init__(self.lowered, config, rebuild, serial=False, find_changed=find_changed)
-        self._rebuild = rebuild
+        super().__init__(self.lowered, config, serial=False, find_changed=find_changed)
         self._export_seconds = export_seconds
         self._target = targets.require(config.target)
         _check_supported(self.lowered, self._target)
-        self._prepared = self._target.prepare(self.lowered, borrowed=borrowed) if prepared is None else prepared
+        self._prepared = self._target.new_prepared() if prepared is None else prepared
         self._example = self._at_example()
+        if prepared is None:  # otherwise its maker does so, when all who share the constants have read them
+            own_borrowed([self.graph, self.lowered])
         self._compile_seconds = time.perf_counter() - started
         if counts is not None:  # of all parts of a model, which warns of its speed as a whole
             counts.append(self._example.count())
@@ -77,10 +76,10 @@ class Program(CompiledModel[Specialised]):
             warn_of_speed(self.lowered.name, self._example.count(), config)
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:
-        artifact = self.lowered
-        if not artifact.is_fixed:
-            artifact = artifact.at(dict(zip(artifact.scope.symbols, sizes, strict=True)))
-        return Specialised(artifact, self.config, self._target, self._prepared, self._rebuild)
+        graph = self.lowered
+        if not graph.is_fixed:
+            graph = specialise(graph, dict(zip(graph.scope.symbols, sizes, strict=True)))
+        return Specialised(graph, self.config, self._target, self._prepared)
 
     # --- calling -------------------------------------------------------------------------------------------------
 
@@ -93,7 +92,7 @@ class Program(CompiledModel[Specialised]):
             result = self._fast_path(args)
             if result is not UNUSUAL:
                 return result
-        if not self.artifact.states:
+        if not self.graph.states:
             return self._for(args, kwargs)(args, kwargs)
         state, values, kwargs = self._state_of(kwargs)
         chosen = self._for(args, kwargs)
@@ -103,10 +102,10 @@ class Program(CompiledModel[Specialised]):
     # --- what outlives a call ------------------------------------------------------------------------------------
 
     def new_state(self) -> State:
-        return State(self.artifact, self._target.device)
+        return State(self.graph, self._target.device)
 
     def _state_of(self, kwargs: Mapping[str, Any]) -> tuple[State, list[Any], dict[str, Any]]:
-        """The argument `state`, its buffers in the artifact's order, the other arguments.
+        """The argument `state`, its buffers in the graph's order, the other arguments.
 
         Raises ShapeError if it is missing, or if its buffers have other names or types than this program's.
         """
@@ -125,30 +124,30 @@ class Program(CompiledModel[Specialised]):
 
     @cached_property
     def _buffers(self) -> dict[str, TensorType]:
-        """What outlives a call, in the artifact's order."""
-        slots = zip(self.artifact.states, self.artifact.state_inputs, strict=True)
-        return {slot.name: self.artifact.types[value] for slot, value in slots}
+        """What outlives a call, in the graph's order."""
+        states = zip(self.graph.states, self.graph.state_inputs, strict=True)
+        return {name: value.type for (name, _initial), value in states}
 
     def _foreign(self, state: State) -> ShapeError:
         return ShapeError(f"state: expected one with the buffers {self._buffers}, got one with {state.types}")
 
     def _copy_state(self, kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """Copies of what the argument `state` holds, and the other arguments."""
-        if not self.artifact.states:
+        if not self.graph.states:
             return [], kwargs
         state, _values, others = self._state_of(kwargs)
         return state.copies_of(self._buffers), others
 
     def __repr__(self) -> str:
         types = zip(self._boundary.names, self._boundary.input_types, strict=True)
-        return f"<Program {self.artifact.name}({', '.join(f'{n}: {t}' for n, t in types)})>"
+        return f"<Program {self.graph.name}({', '.join(f'{n}: {t}' for n, t in types)})>"
 
     # --- identity ------------------------------------------------------------------------------------------------
 
     @property
     def digest(self) -> str:
-        """Hash of the artifact: instructions and weights; the same on every machine."""
-        return self.artifact.digest
+        """Hash of the compiled graph: nodes and weights; the same on every machine."""
+        return digest(self.graph)
 
     @property
     def run_digest(self) -> str:
@@ -156,9 +155,9 @@ class Program(CompiledModel[Specialised]):
         return self._example.run_digest
 
     def save(self, path: str | Path) -> None:
-        """As `CompiledModel.save`: the artifact."""
+        """As `CompiledModel.save`: the compiled graph."""
         self._warn_of_changed_weights()
-        self.artifact.save(path)
+        save(path, self.graph)
 
     # --- reading it ----------------------------------------------------------------------------------------------
 
@@ -173,8 +172,8 @@ class Program(CompiledModel[Specialised]):
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
             config=self.config,
-            compiled=self.artifact.switches,
-            digest=self.artifact.structure_digest,
+            compiled=self.graph.switches,
+            digest=structure_digest(self.graph),
             run_digest=chosen.run_digest,
         )
 
@@ -194,17 +193,17 @@ class Program(CompiledModel[Specialised]):
         self._warn_of_changed_weights()
         if are_tensors_fake():
             raise ExecutionError(NO_MEMORY_MODE)
-        kept = positions_of(keep, len(self.lowered.instructions))
+        kept = positions_of(keep, len(self.lowered.nodes))
         states, others = self._copy_state(kwargs)
         return self._for(args, others).trace(args, others, states, kept)
 
 
-def _check_supported(artifact: Artifact, target: Target) -> None:
-    """UnsupportedByTarget that lists every instruction that `target` cannot run."""
-    reasons = []
-    for one in artifact.instructions:
-        types = [None if value is None else artifact.types[value] for value in one.inputs]
-        if (reason := target.supports(one.op, types, one.attributes)) is not None:
-            reasons.append(f"  {one.op}{one.where}: {reason}")
+def _check_supported(graph: Graph, target: Target) -> None:
+    """UnsupportedByTarget that lists every node that `target` cannot run."""
+    reasons = [
+        f"  {node.op.name}{node.source.where}: {reason}"
+        for node in graph.nodes
+        if (reason := target.supports(node.op.name, node.input_types, node.attributes)) is not None
+    ]
     if reasons:
         raise UnsupportedByTarget("\n".join([f"target {target.name} cannot run this program:", *reasons]))

@@ -52,140 +52,38 @@ _MOST_OPERATIONS = 5
 """Operations that the text of a report names."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """A compiled program at a glance. Sizes in bytes, times in seconds.
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What is counted of a program, or of one part of it. Sizes in bytes, times in seconds.
 
     Attributes:
-        name: the model's name.
-        sizes: those that differ from call to call: which they are here, of which range.
-        guards: what is taken for granted about them; a call that breaks it is refused.
-        nodes: instructions of the program (views among them).
+        nodes: nodes of the program's graph (views among them).
         launches: kernel calls a run.
-        fallback_nodes: instructions that do not run natively; 0 unless fallback was asked for.
+        fallback_nodes: nodes that do not run natively; 0 unless fallback was asked for.
         copies: launches that only copy: operands for a kernel that takes only dense ones, and results and states that
             no kernel could write in place.
         copied_bytes: bytes that the copies read and write: twice what they write.
         in_place: launches that write over an input that dies there.
         arena_bytes: memory for intermediate values and scratch of one call.
         arena_lower_bound_bytes: no memory plan could be smaller.
-        weight_bytes: constants in the artifact.
+        weight_bytes: constants, as a file stores them.
         packed_bytes: packed copies of weights.
         flops: arithmetic operations a run (a multiply-add counts 2).
         executed_flops: operations that the chosen kernels compute: fewer than `flops` where a convolution goes by
             Winograd.
-        bytes: bytes a run reads and writes at least, each operand of each instruction once. Copies are not counted
+        bytes: bytes a run reads and writes at least, each operand of each node once. Copies are not counted
             here but in `copied_bytes`, because their number depends on the kernels.
         emulated_launches: launches with products in a type that this machine has no instructions for.
         reference_launches: launches of reference kernels, which define results and are slow.
         reference_flops: the part of `flops` that they compute.
         reference_bytes: the part of `bytes` that they move.
-        reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
-            core. Measured when the report is made; None without `reference_launches`, or if the target has no such
-            kernels. The text has it only if the program runs this kernel, with any element types.
-        export_seconds: torch.export's own time; None for a loaded program.
-        compile_seconds: all that came after: lowering, passes, planning, packing.
-        packing_seconds: of that, or of loading, what packing weights took.
+        packing_seconds: of compiling or loading, what packing weights took.
         passes: (pass, changes) in the order they ran; a pass of the user's own is ``name@version``, by the hash of its
             file.
         kernels: (kernel, launches), most used first.
-        switches: the configuration in force; `activations` is None where it is what the target chooses by itself. Of a
-            loaded program, what its file says of compiling is among them: `precision`, `recipe`, `activations`,
-            `states`, and the common passes in `disable`.
-        digest: of the artifact's structure (weights' bytes are not hashed here, since that takes time).
-        run_digest: of structure, kernels, threads and memory plan.
         reference_operations: (operation, launches) of `reference_launches`, most first: an op and the element types
             or encodings that it reads, such as ``sum of int64`` or ``linear of float32 and int4_group32``.
-        segments: with fallback: (target, calls, what they are) in the order in which they run. What torch runs counts
-            among nodes and launches, not in bytes and FLOPs.
     """
-
-    name: str
-    sizes: tuple[str, ...]
-    guards: tuple[str, ...]
-    nodes: int
-    launches: int
-    fallback_nodes: int
-    copies: int
-    copied_bytes: int
-    in_place: int
-    arena_bytes: int
-    arena_lower_bound_bytes: int
-    weight_bytes: int
-    packed_bytes: int
-    flops: int
-    executed_flops: int
-    bytes: int
-    emulated_launches: int
-    reference_launches: int
-    reference_flops: int
-    reference_bytes: int
-    reference_slowdown: float | None
-    export_seconds: float | None
-    compile_seconds: float
-    packing_seconds: float
-    passes: tuple[tuple[str, int], ...]
-    kernels: tuple[tuple[str, int], ...]
-    switches: dict[str, Any]
-    digest: str
-    run_digest: str
-    segments: tuple[tuple[str, int, str], ...] = ()
-    reference_operations: tuple[tuple[str, int], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fields as JSON-able values."""
-        return asdict(self)
-
-    @property
-    def counts(self) -> Counts:
-        """The fields that count something."""
-        return Counts(**{field.name: getattr(self, field.name) for field in fields(Counts)})
-
-    def __str__(self) -> str:
-        skip = {"passes", "kernels", "switches", "segments", "reference_operations"}
-        skip |= set() if self._has_reference_linear else {"reference_slowdown"}
-        facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in asdict(self).items() if k not in skip]
-        facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
-        facts = [(k, v) for k, v in facts if v or not k.startswith(("reference_", "emulated_"))]
-        switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
-        return "\n\n".join(
-            [
-                "\n".join(f"{k:<24} {format_cell(v)}" for k, v in facts) + f"\n{'switches':<24} {switches}",
-                table(("pass", "changes"), self.passes),
-                table(("kernel", "launches"), self.kernels),
-                *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
-                *([f"{_begin_sentence(self.counts.describe_emulated_launches())}."] if self.emulated_launches else []),
-                *([self._warning()] if self.reference_launches else []),
-            ]
-        )
-
-    @property
-    def _has_reference_linear(self) -> bool:
-        """True if the program runs the kernel that `reference_slowdown` is about."""
-        return any(operation.split()[0] == _TIMED_OP for operation, _ in self.reference_operations)
-
-    def _warning(self) -> str:
-        """What a reader must know about reference kernels."""
-        shown, others = self.reference_operations[:_MOST_OPERATIONS], self.reference_operations[_MOST_OPERATIONS:]
-        texts = [f"{operation} x{launches}" if launches > 1 else operation for operation, launches in shown]
-        texts += [f"{sum(launches for _, launches in others)} others"] if others else []
-        slow = ""
-        if self.reference_slowdown is not None and self._has_reference_linear:
-            factor = f"{self.reference_slowdown:,.0f}"
-            slow = f". That of {_TIMED_OP} takes with float32 about {factor} times as long as at the roof of one core"
-        return f"{_begin_sentence(self.counts.describe_reference_launches())}: {', '.join(texts)}{slow}."
-
-
-class Reports(dict[str, Report]):
-    """The reports of several programs by their names."""
-
-    def __str__(self) -> str:
-        return "\n\n".join(f"{name}\n{'-' * len(name)}\n{report}" for name, report in self.items())
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What one part of a program adds to its report. The fields mean what those of `Report` mean."""
 
     nodes: int = 0
     launches: int = 0
@@ -232,6 +130,85 @@ class Counts:
         return f"{using} reference kernels, which are slow"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report(Counts):
+    """A compiled program at a glance.
+
+    Attributes:
+        name: the model's name.
+        sizes: those that differ from call to call: which they are here, of which range.
+        guards: what is taken for granted about them; a call that breaks it is refused.
+        reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
+            core. Measured when the report is made; None without `reference_launches`, or if the target has no such
+            kernels. The text has it only if the program runs this kernel, with any element types.
+        export_seconds: torch.export's own time; None for a loaded program.
+        compile_seconds: all that came after: lowering, passes, planning, packing.
+        switches: the configuration in force; `activations` is None where it is what the target chooses by itself. Of a
+            loaded program, what its file says of compiling is among them: `precision`, `recipe`, `activations`,
+            `states`, and the common passes in `disable`.
+        digest: of the graph's structure (weights' bytes are not hashed here, since that takes time).
+        run_digest: of structure, kernels, threads and memory plan.
+        segments: with fallback: (target, calls, what they are) in the order in which they run. What torch runs counts
+            among nodes and launches, not in bytes and FLOPs.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    guards: tuple[str, ...]
+    reference_slowdown: float | None
+    export_seconds: float | None
+    compile_seconds: float
+    switches: dict[str, Any]
+    digest: str
+    run_digest: str
+    segments: tuple[tuple[str, int, str], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as JSON-able values, the name first."""
+        return {name: getattr(self, name) for name in ("name", "sizes", "guards")} | asdict(self)
+
+    def __str__(self) -> str:
+        skip = {"passes", "kernels", "switches", "segments", "reference_operations"}
+        skip |= set() if self._has_reference_linear else {"reference_slowdown"}
+        facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in self.to_dict().items() if k not in skip]
+        facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
+        facts = [(k, v) for k, v in facts if v or not k.startswith(("reference_", "emulated_"))]
+        switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
+        return "\n\n".join(
+            [
+                "\n".join(f"{k:<24} {format_cell(v)}" for k, v in facts) + f"\n{'switches':<24} {switches}",
+                table(("pass", "changes"), self.passes),
+                table(("kernel", "launches"), self.kernels),
+                *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
+                *([f"{_begin_sentence(self.describe_emulated_launches())}."] if self.emulated_launches else []),
+                *([self._warning()] if self.reference_launches else []),
+            ]
+        )
+
+    @property
+    def _has_reference_linear(self) -> bool:
+        """True if the program runs the kernel that `reference_slowdown` is about."""
+        return any(operation.split()[0] == _TIMED_OP for operation, _ in self.reference_operations)
+
+    def _warning(self) -> str:
+        """What a reader must know about reference kernels."""
+        shown, others = self.reference_operations[:_MOST_OPERATIONS], self.reference_operations[_MOST_OPERATIONS:]
+        texts = [f"{operation} x{launches}" if launches > 1 else operation for operation, launches in shown]
+        texts += [f"{sum(launches for _, launches in others)} others"] if others else []
+        slow = ""
+        if self.reference_slowdown is not None and self._has_reference_linear:
+            factor = f"{self.reference_slowdown:,.0f}"
+            slow = f". That of {_TIMED_OP} takes with float32 about {factor} times as long as at the roof of one core"
+        return f"{_begin_sentence(self.describe_reference_launches())}: {', '.join(texts)}{slow}."
+
+
+class Reports(dict[str, Report]):
+    """The reports of several programs by their names."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{name}\n{'-' * len(name)}\n{report}" for name, report in self.items())
+
+
 def _with_verb(some: int, launches: int, share: str, singular: str, plural: str) -> str:
     """The beginning of a sentence about `some` of the launches of a program: ``the only launch (40%) uses``."""
     subject = "the only launch" if some == launches == 1 else f"{some} of {launches} launches"
@@ -276,7 +253,7 @@ def build_report(
 ) -> Report:
     """The report of a program that consists of `parts`; the other arguments are fields of `Report`.
 
-    `compiled` has the switches with which a program was compiled, as `Artifact.switches`.
+    `compiled` has the switches with which a program was compiled, as `Graph.switches`.
     """
     totals = asdict(add_counts(parts))
     target = targets.get(config.target)
@@ -285,7 +262,7 @@ def build_report(
         sizes=sizes,
         guards=guards,
         **totals,
-        reference_slowdown=target.measure_slowdown(config) if totals["reference_launches"] else None,
+        reference_slowdown=target.instruments.measure_slowdown(config) if totals["reference_launches"] else None,
         export_seconds=export_seconds,
         compile_seconds=compile_seconds,
         switches=_list_switches(config, compiled),
@@ -541,7 +518,7 @@ class TensorStatistics:
 
 @dataclass(frozen=True)
 class NodeTrace:
-    """One instruction of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept.
+    """One node of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept.
 
     `module` is as in `NodeProfile`.
     """
@@ -560,7 +537,7 @@ class NodeTrace:
 
 @dataclass(frozen=True)
 class Trace:
-    """Every instruction of one run, in order."""
+    """Every node of one run, in order."""
 
     nodes: tuple[NodeTrace, ...]
 

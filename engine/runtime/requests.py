@@ -38,13 +38,12 @@ def positions_of(keep: Iterable[int] | None, count: int) -> frozenset[int]:
     try:
         positions = frozenset(_whole_number(position) for position in keep)
     except TypeError:
-        raise ConfigError(f"trace: keep: expected positions of instructions, such as [0, 3], got {keep!r}") from None
+        raise ConfigError(f"trace: keep: expected positions of nodes, such as [0, 3], got {keep!r}") from None
     for position in sorted(positions):
         if not 0 <= position < count:
             nearest = f"the nearest is {0 if position < 0 else count - 1}" if count else "there are none"
             raise ConfigError(
-                f"trace: keep: no instruction has the position {position}; the trace has {count} instructions, and "
-                f"{nearest}"
+                f"trace: keep: no node has the position {position}; the trace has {count} nodes, and {nearest}"
             )
     return positions
 

@@ -1,4 +1,4 @@
-"""An artifact whose sizes are known, on this machine: checks of arguments, memory plan, target; profile and trace.
+"""A graph whose sizes are known, on this machine: checks of arguments, memory plan, target; profile and trace.
 
 `runtime.Program` has one, or one for each of the latest sizes that it was called with.
 """
@@ -20,39 +20,39 @@ import numpy as np
 from engine import dtypes
 from engine.config import Config
 from engine.errors import ConfigError
+from engine.graph import NOWHERE, Graph, Node
 from engine.ops import TABLE, TensorType
-from engine.program import Artifact, Instruction
-from engine.runtime.boundary import Boundary, Rebuild
+from engine.program import structure_digest
+from engine.runtime.boundary import Boundary
 from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
 from engine.runtime.state import State
-from engine.targets.base import UNUSUAL, Call, Prepared, Roofs, Target
+from engine.targets.base import UNUSUAL, Prepared, Target
+from engine.targets.instruments import Call, Roofs
 from engine.targets.plan import Step
 from engine.targets.tuned import Tuning, TuningOptions
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 States = Sequence[Any]
-"""What outlives a call: values of the device, in the order of `Artifact.states`."""
+"""What outlives a call: values of the device, in the order of `Graph.states`."""
 
 
 class Specialised:
     """Immutable; may be called from any number of threads at once.
 
-    All sizes of `artifact` are known. `prepared` has the constants as the target wants them; everything made of one
-    artifact shares it. `rebuild` makes the user's own output structure from leaves; None uses plain containers.
+    All sizes of `graph` are known. `prepared` has the constants as the target wants them; all graphs of one program
+    share it.
 
-    Raises ProgramError if no kernel can run an instruction, and ConfigError for a variant that nothing here can use.
+    Raises ProgramError if no kernel can run a node, and ConfigError for a variant that nothing here can use.
     """
 
-    def __init__(
-        self, artifact: Artifact, config: Config, target: Target, prepared: Prepared, rebuild: Rebuild | None
-    ) -> None:
-        self.artifact = artifact
+    def __init__(self, graph: Graph, config: Config, target: Target, prepared: Prepared) -> None:
+        self.graph = graph
         # The plan has working memory for so many lanes, so processors must not be counted again.
         self.config = replace(config, threads=target.lanes(config)) if config.threads == "auto" else config
-        self.boundary = Boundary(artifact, rebuild, device=target.device, recycle=config.outputs == "recycled")
+        self.boundary = Boundary(graph, device=target.device, recycle=config.outputs == "recycled")
         self._target, self._prepared = target, prepared
-        self.executable = target.executable(artifact, self.config, prepared)
+        self.executable = target.executable(graph, self.config, prepared)
         self.fast_path = self.executable.fast_path(self.boundary) or (lambda _args: UNUSUAL)
 
     def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
@@ -73,11 +73,11 @@ class Specialised:
     def run_digest(self) -> str:
         """Hash of everything that decides what runs: structure, kernels, memory, threads, dispatch, target."""
         facts = [
-            self.artifact.structure_digest,
+            structure_digest(self.graph),
             self._target.name,
             self.executable.identity(),
             any(self.boundary.recycled),
-            *(name for name, _changes in self.artifact.passes if "@" in name),  # versions of a user's own passes
+            *(name for name, _changes in self.graph.log if "@" in name),  # versions of a user's own passes
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
@@ -90,48 +90,38 @@ class Specialised:
     @property
     def has_emulated_launches(self) -> bool:
         """True if this machine has no instructions for the type in which some product is computed."""
-        return any(map(self._is_emulated, self.artifact.instructions))
+        return any(map(self._is_emulated, self.graph.nodes))
 
-    def _is_emulated(self, instruction: Instruction) -> bool:
-        return self._target.lacks(instruction.attributes.get("compute", "element"), self.config)
+    def _is_emulated(self, node: Node) -> bool:
+        return self._target.instruments.lacks(node.attributes.get("compute", "element"), self.config)
 
     def count(self) -> Counts:
         """What a report counts."""
-        artifact, summary = self.artifact, self.executable.summary()
-        work = [count_work(artifact, instruction) for instruction in artifact.instructions]
+        graph, summary = self.graph, self.executable.summary()
+        flops = {node: node.flops() for node in graph.nodes}
+        reference = [node for node in summary.reference if node is not None]
         return Counts(
-            nodes=len(artifact.instructions),
+            nodes=len(graph.nodes),
             launches=summary.launches,
             copies=summary.copies,
             copied_bytes=summary.copied_bytes,
             in_place=summary.in_place,
             arena_bytes=summary.arena_bytes,
             arena_lower_bound_bytes=summary.lower_bound,
-            weight_bytes=artifact.weight_bytes,
+            weight_bytes=graph.weight_bytes,
             packed_bytes=self._prepared.packed_bytes,
-            flops=sum(flops for flops, _ in work),
-            executed_flops=sum(summary.operations.get(number, flops) for number, (flops, _) in enumerate(work)),
-            bytes=sum(nbytes for _, nbytes in work),
+            flops=sum(flops.values()),
+            executed_flops=sum(summary.operations.get(node, count) for node, count in flops.items()),
+            bytes=sum(node.nbytes() for node in graph.nodes),
             packing_seconds=self._prepared.packing_seconds,
-            passes=artifact.passes,
-            emulated_launches=sum(map(self._is_emulated, artifact.instructions)),
+            passes=graph.log,
+            emulated_launches=sum(map(self._is_emulated, graph.nodes)),
             reference_launches=len(summary.reference),
-            reference_flops=sum(work[number][0] for number in summary.reference if number is not None),
-            reference_bytes=sum(work[number][1] for number in summary.reference if number is not None),
+            reference_flops=sum(flops[node] for node in reference),
+            reference_bytes=sum(node.nbytes() for node in reference),
             kernels=tuple(Counter(summary.kernels).most_common()),
-            reference_operations=tuple(Counter(map(self._describe_operation, summary.reference)).most_common()),
+            reference_operations=tuple(Counter(map(_describe_operation, summary.reference)).most_common()),
         )
-
-    def _describe_operation(self, number: int | None) -> str:
-        """The op of an instruction and the element types that it reads, such as ``sum of int64``; None is a copy."""
-        if number is None:
-            return "copy"
-        instruction = self.artifact.instructions[number]
-        types = [self.artifact.types[value] for value in instruction.inputs if value is not None]
-        names = dict.fromkeys(one.dtype if one.encoding is None else one.encoding.family for one in types)
-        compute = instruction.attributes.get("compute", "element")
-        text = f"{instruction.op} of {' and '.join(names)}" if names else instruction.op
-        return text if compute == "element" else f"{text} in {compute}"
 
     def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
         inputs = self.boundary.unpack(args, kwargs)
@@ -145,7 +135,7 @@ class Specialised:
             self._target.device.wait()  # results may stay on the device
             calls.append(time.perf_counter() - start)
         times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
-        limits = self._target.roofs(self.config) if roofs else Roofs()
+        limits = self._target.instruments.roofs(self.config) if roofs else Roofs()
         tick = times.tick_seconds
         total = float(times.busy.sum()) * tick
         nodes = tuple(
@@ -165,14 +155,10 @@ class Specialised:
         step = plan.steps[number]
         output = step.operands[step.n_inputs]
         shape = () if output is None else output.layout.shape
-        if step.instruction is None:
-            nbytes = step.copied_bytes
-            flops, source, module = 0, "", ""
-        else:
-            instruction = self.artifact.instructions[step.instruction]
-            flops, nbytes = count_work(self.artifact, instruction)
-            nbytes -= count_unchanged(step)
-            source, module = instruction.source, instruction.module
+        node = step.node
+        flops = 0 if node is None else node.flops()
+        nbytes = step.copied_bytes if node is None else node.nbytes() - count_unchanged(step)
+        source = NOWHERE if node is None else node.source
         executed = step.planned.operations or flops
         limits = {
             "compute": executed / roofs.flops if roofs.flops else 0.0,
@@ -185,7 +171,7 @@ class Specialised:
         return NodeProfile(
             step.op,
             step.kernel.name,
-            source,
+            source.line,
             shape,
             seconds,
             flops,
@@ -194,20 +180,20 @@ class Specialised:
             seconds / total if total else 0.0,
             share,
             bound,
-            module,
+            source.module,
             step.kernel.is_reference,
         )
 
     def tune(self, args: Args, kwargs: Kwargs, states: States, options: TuningOptions) -> Tuning:
         """As `Program.tune`; `states` stay as they are if they are copies."""
         call = Call(self.boundary.unpack(args, kwargs), states)
-        return self._target.tune(self.artifact, self.config, self._prepared, call, options)
+        return self._target.instruments.tune(self.graph, self.config, self._prepared, call, options)
 
     def trace(self, args: Args, kwargs: Kwargs, states: States, keep: frozenset[int]) -> Trace:
         """As `CompiledModel.trace`; `states` stay as they are."""
         inputs = self.boundary.unpack(args, kwargs)
-        recorder = _Recorder(self.artifact, keep)
-        executable = self._target.executable(self.artifact, self.config, self._prepared, keep=True)
+        recorder = _Recorder(keep)
+        executable = self._target.executable(self.graph, self.config, self._prepared, keep=True)
         executable.trace(inputs, states, recorder)
         return Trace(tuple(recorder.nodes))
 
@@ -222,28 +208,28 @@ def count_unchanged(step: Step) -> int:
     return max(whole - part, 0)
 
 
-def count_work(artifact: Artifact, instruction: Instruction) -> tuple[int, int]:
-    """(FLOPs, bytes) of one instruction."""
-    op = TABLE[instruction.op]
-    inputs = [None if v is None else artifact.types[v] for v in instruction.inputs]
-    outputs = [artifact.types[v] for v in instruction.outputs]
-    if op.view is not None:
-        return 0, 0
-    return op.flops(inputs, outputs, instruction.attributes), op.nbytes(inputs, outputs, instruction.attributes)
+def _describe_operation(node: Node | None) -> str:
+    """The op of a node and the element types that it reads, such as ``sum of int64``; None is a copy."""
+    if node is None:
+        return "copy"
+    types = [value.type for value in node.inputs if value is not None]
+    names = dict.fromkeys(one.dtype if one.encoding is None else one.encoding.family for one in types)
+    compute = node.attributes.get("compute", "element")
+    text = f"{node.op.name} of {' and '.join(names)}" if names else node.op.name
+    return text if compute == "element" else f"{text} in {compute}"
 
 
 class _Recorder:
-    """Collects NodeTraces in instruction order."""
+    """Collects NodeTraces in the order of the nodes."""
 
-    def __init__(self, artifact: Artifact, kept: frozenset[int]) -> None:
-        self.artifact = artifact
+    def __init__(self, kept: frozenset[int]) -> None:
         self.kept = kept
         self.nodes: list[NodeTrace] = []
 
     def __call__(
         self,
         index: int,
-        instruction: Instruction,
+        node: Node,
         inputs: list[np.ndarray | None],
         outputs: list[np.ndarray],
         seconds: float,
@@ -252,15 +238,15 @@ class _Recorder:
         self.nodes.append(
             NodeTrace(
                 index,
-                instruction.op,
-                self.artifact.names[instruction.outputs[0]],
-                instruction.source,
+                node.op.name,
+                node.outputs[0].name,
+                node.source.line,
                 seconds,
                 tuple(None if a is None else summarise(a) for a in inputs),
                 tuple(map(summarise, outputs)),
                 tuple(None if a is None else a.copy() for a in inputs) if keep else None,
                 tuple(a.copy() for a in outputs) if keep else None,
-                instruction.module,
+                node.source.module,
             )
         )
 

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from engine.graph import Graph
 from engine.memory import ALIGNMENT
 from engine.ops import TensorType
-from engine.program import Artifact
 from engine.runtime.requests import refuse_to_copy
 from engine.targets.base import Buffer, Device
 
@@ -27,12 +27,9 @@ class State(Mapping[str, np.ndarray]):
         lock: held by a thread that uses the arrays. A thread that holds it may call the program with the state.
     """
 
-    def __init__(self, artifact: Artifact, device: Device) -> None:
-        self._initial = {
-            slot.name: None if slot.initial is None else artifact.constants[slot.initial] for slot in artifact.states
-        }
-        slots = zip(artifact.states, artifact.state_inputs, strict=True)
-        self.types = {slot.name: artifact.types[value] for slot, value in slots}
+    def __init__(self, graph: Graph, device: Device) -> None:
+        self._initial = {name: None if value is None else value.elements for name, value in graph.states}
+        self.types = dict(zip(self._initial, (value.type for value in graph.state_inputs), strict=True))
         self._device = device
         self._memory, self._values = _lay_out(self.types, device)
         self.lock = threading.RLock()

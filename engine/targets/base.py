@@ -1,6 +1,6 @@
 """What the engine asks of a target: the protocols between the shared stages and what runs a program.
 
-A target is reached through the table of `engine.targets`, never by its name. What crosses this seam are artifacts,
+A target is reached through the table of `engine.targets`, never by its name. What crosses this seam are graphs,
 steps, buffers and values; a value is whatever the device of the target says it is, an array or an opaque handle.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import operator
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,11 +18,11 @@ import numpy as np
 
 from engine.config import Config
 from engine.errors import ConfigError, InternalError
+from engine.graph import Graph, Node
 from engine.memory import as_array
-from engine.ops import TensorType
-from engine.program import Artifact, Instruction
+from engine.ops import TABLE, TensorType
+from engine.targets.instruments import Instruments
 from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Place, Planned, Step
-from engine.targets.tuned import Tuning, TuningOptions
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
@@ -70,11 +70,6 @@ class Device(ABC):
     def wait(self) -> None:
         """Wait until the device has done what this thread has enqueued, such as calls whose results stay there."""
         return
-
-    def enqueues_to(self, requested: Any) -> bool:
-        """True if `copy_out` to this array or tensor is enqueued behind the run, so that nobody need wait for it."""
-        del requested
-        return False
 
     def admits(self, tensor: Any) -> bool:
         """True for a torch tensor that programs take without being asked to move it to another device."""
@@ -153,8 +148,8 @@ class Summary(NamedTuple):
         arena_bytes: working memory of a call.
         lower_bound: no memory plan for these values can need less.
         kernels: name of the kernel of each launch.
-        operations: instruction -> arithmetic that its kernel carries out, where that is not the op's.
-        reference: for each launch of a reference kernel its instruction, or None for a copy.
+        operations: node -> arithmetic that its kernel carries out, where that is not the op's.
+        reference: for each launch of a reference kernel its node, or None for a copy.
     """
 
     launches: int
@@ -164,12 +159,12 @@ class Summary(NamedTuple):
     arena_bytes: int = 0
     lower_bound: int = 0
     kernels: tuple[str, ...] = ()
-    operations: Mapping[int, int] = {}  # never written to
-    reference: tuple[int | None, ...] = ()
+    operations: Mapping[Node, int] = {}  # never written to
+    reference: tuple[Node | None, ...] = ()
 
 
-Observer = Callable[[int, Instruction, list["np.ndarray | None"], list[np.ndarray], float], None]
-"""Called after each instruction with its position, itself, its inputs, its outputs and the seconds it took."""
+Observer = Callable[[int, Node, list["np.ndarray | None"], list[np.ndarray], float], None]
+"""Called after each node with its position, itself, its inputs, its outputs and the seconds it took."""
 
 
 _LOCK = threading.Lock()
@@ -216,7 +211,7 @@ class Executable(ABC):
 
     @abstractmethod
     def context(self, states: Sequence[Any] = ()) -> Context:
-        """What a call needs that changes `states`: values of the device, in the order of `Artifact.states`."""
+        """What a call needs that changes `states`: values of the device, in the order of `Graph.states`."""
 
     def ready_context(self, states: Sequence[Any] = ()) -> Context:
         """A new context after its warm-up, whose `run` takes the user's own dense arrays and tensors."""
@@ -255,7 +250,7 @@ class Executable(ABC):
 
     @abstractmethod
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
-        """Show `observe` every instruction of one run, in order. Raises as `Context.run`.
+        """Show `observe` every node of one run, in order. Raises as `Context.run`.
 
         `states` are copies, which the run changes.
         """
@@ -267,7 +262,7 @@ class Executable(ABC):
     def run_timed(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> RunTimes:
         """One run, measured by the target's clock. Raises as `Context.run`; ConfigError where it has none."""
         del inputs, outputs, states
-        raise ConfigError("profile: this target has no clock of its own; trace() has the time of each instruction")
+        raise ConfigError("profile: this target has no clock of its own; trace() has the time of each node")
 
     def identity(self) -> Any:
         """JSON-able facts that decide what runs, for the digest."""
@@ -277,25 +272,18 @@ class Executable(ABC):
         """A faster way from positional arguments to the model's result, or None.
 
         It answers `UNUSUAL`, before anything has run, to arguments that are not for it. `boundary` is the
-        `engine.runtime.boundary.Boundary` of the artifact.
+        `engine.runtime.boundary.Boundary` of the graph.
         """
         del boundary
         return None  # one answer of two
 
 
 UNUSUAL: Any = object()
-"""What a short way answers to arguments that are not for it."""
-
-
-class Call(NamedTuple):
-    """The arguments of a run. States are values of the device, in the order of `Artifact.states`."""
-
-    inputs: Sequence[Any]
-    states: Sequence[Any] = ()
+"""What a fast path answers to arguments that are not for it."""
 
 
 class Prepared:
-    """The constants of an artifact in the forms that a target's programs read; shared by all of its plans.
+    """The constants of a program in the forms that a target's kernels read; shared by all of its plans.
 
     `packing_seconds` is the time spent so far on putting constants into other layouts.
     """
@@ -307,87 +295,61 @@ class Prepared:
         """Bytes of constants that were put into another layout."""
         return 0
 
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Several executables are made in this block; constants of others are referred to until its end."""
-        yield
-
-
-class Roofs(NamedTuple):
-    """What a processor that runs one lane can do at most, measured; 0 where it is not known.
-
-    `flops` counts float32 operations a second, `bandwidth` bytes read. Operands of fewer than `cache_bytes` may come
-    from a cache, so no share of the bandwidth is said of them.
-    """
-
-    flops: float = 0.0
-    bandwidth: float = 0.0
-    cache_bytes: int = 0
-
-
-class Roof(NamedTuple):
-    """Measured peak of several threads together.
-
-    `rate` counts operations or bytes a second, `per_instruction` those of one vector instruction; `clock` is the
-    frequency of a processor during the measurement, in Hz.
-    """
-
-    rate: float
-    clock: float
-    per_instruction: float
-    isa: str
-
 
 class Target(ABC):
     """One way to run programs, which `Config.target` calls `name`; `summary` is one line for people.
 
-    `activations` is what `Config.activations` means if it is None.
+    `activations` is what `Config.activations` means if it is None; `instruments` measure its machine.
     """
 
     name: str
     summary: str
     activations: str = "float32"
+    instruments: Instruments = Instruments()
     device: Device
 
     def unavailable(self) -> str | None:
         """Why this machine cannot run programs of the target, such as a missing device; None where it can."""
         return None
 
-    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
+    def supports(
+        self,
+        op: str,
+        inputs: Sequence[TensorType | None],
+        attributes: Mapping[str, Any],
+        output: TensorType | None = None,
+    ) -> str | None:
         """Why the target cannot run an op, in a few words; None if it can.
 
-        Programs ask about each instruction, after all passes. The types of `inputs` say how constants are encoded;
-        sizes may be formulas, and attributes have their defaults. Unless a target overrides this, it reads no encoded
-        constants and computes products in ``element`` alone.
-        """
-        del op
-        if found := next((one.encoding for one in inputs if one is not None and one.encoding is not None), None):
-            return f"it does not read constants in the encoding {found}"
-        compute = attributes.get("compute", "element")
-        return None if compute == "element" else f"it does not compute in {compute}"
-
-    def find_refusal(
-        self, op: str, inputs: Sequence[TensorType | None], output: TensorType, attributes: Mapping[str, Any]
-    ) -> str | None:
-        """As `supports`, for an op whose sizes are all known; a target may look at types and attributes more closely.
-
-        The fallback to torch asks it, about the ops that a call of the model is translated to, before all passes.
+        Programs ask about each node, after all passes. The types of `inputs` say how constants are encoded; sizes may
+        be formulas, and attributes have their defaults. The fallback to torch asks before all passes, with the type of
+        the `output`; all sizes are known then, so that a target may look at them more closely.
         """
         del output
-        return self.supports(op, inputs, attributes)
+        families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
+        if TABLE[op].view is not None and not families:
+            return None
+        compute = attributes.get("compute", "element")
+        if self.has_kernel(op, families, compute):
+            return None
+        what = f"reads {', '.join(sorted(families))} operands" if families else "runs it"
+        return f"no kernel {what}" + (f" and computes in {compute}" if compute != "element" else "")
 
-    @abstractmethod
-    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Prepared:
-        """The constants of `artifact`, before any executable of it is made; this target then owns their place in
-        memory.
+    def has_kernel(self, op: str, families: AbstractSet[str], compute: str) -> bool:
+        """True if a kernel runs `op` on constants in these families of encodings, with products in `compute`.
 
-        Those that are `borrowed` may be memory of the model, or in a file that will be closed: once the first
-        executable is made (or the block of `Prepared.gathering` ends), nothing refers to them.
+        Unless a target overrides this, it reads no encoded constants and computes products in ``element`` alone.
         """
+        del op
+        return not families and compute == "element"
+
+    def new_prepared(self) -> Prepared:
+        """What the executables of one program share; each of them adds the constants that it reads."""
+        return Prepared()
 
     @abstractmethod
-    def executable(self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False) -> Executable:
-        """`artifact`, all of whose sizes are known, ready to run.
+    def executable(self, graph: Graph, config: Config, prepared: Prepared, *, keep: bool = False) -> Executable:
+        """`graph`, all of whose sizes are known, ready to run.
 
         With `keep`, every value has memory of its own, so that all can be read after the run. ProgramError if it cannot
         run here, or takes more memory than there is; ConfigError if `config` asks for what nothing here can use.
@@ -402,60 +364,7 @@ class Target(ABC):
         """Every kernel that this build has, best first."""
         return ()
 
-    def tune(
-        self, artifact: Artifact, config: Config, prepared: Prepared, call: Call, options: TuningOptions
-    ) -> Tuning:
-        """Measure which configurations of kernels are the fastest here, and store them for later programs.
-
-        No size in `artifact` is a formula, and the run of `call` changes the states. ConfigError if kernels of this
-        target have no configurations to choose from, or the results cannot be stored; ExecutionError as `Context.run`.
-        """
-        del artifact, config, prepared, call, options
-        raise ConfigError(
-            f"tune: kernels of target {self.name} have no configurations to measure; target triton's have"
-        )
-
     def available(self, switch: str) -> tuple[str, ...]:
         """Values of `switch` that this machine can run, the least capable first; () where the switch has no meaning."""
         del switch
         return ()
-
-    def roofs(self, config: Config) -> Roofs:
-        """The roofs of one lane, measured now (0.3 s; about 1 s on a busy machine)."""
-        del config
-        return Roofs()
-
-    def lacks(self, arithmetic: str, config: Config) -> bool:
-        """True if this machine has no instructions for products in `arithmetic`, and computes them in a wider type.
-
-        `arithmetic` is a value of the attribute `compute` of an op; `config` may name an instruction set.
-        """
-        del arithmetic, config
-        return False
-
-    def measure_slowdown(self, config: Config) -> float | None:
-        """How many times as long a product takes by a reference kernel as by the roof of one lane, measured now.
-
-        None if the target has no reference kernels.
-        """
-        del config
-        return None
-
-    def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
-        """Seconds until what processor `first` of the host writes is seen on `second`; None where that is unknown.
-
-        This process may use both. The measurement takes `seconds`, of which the best window counts.
-        """
-        del first, second, seconds
-        return None
-
-    def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-        """The roof `what` of `lanes` workers at once; None where this machine has none.
-
-        ``fp32``, ``bf16`` and ``int8`` count operations of that type, two a multiply-add; ``read`` counts bytes read,
-        ``copy`` bytes read and written: each worker reads `nbytes`, or copies half of them to the other half, again and
-        again. Each works on a processor of its own where there are enough, for `seconds`, beside making the workers and
-        their memory.
-        """
-        del what, lanes, nbytes, seconds
-        return None

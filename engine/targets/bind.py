@@ -1,4 +1,4 @@
-"""Artifact + target -> BoundPlan: chooses kernels, inserts copies, plans memory. Torch-free; never reads inputs.
+"""Graph + target -> BoundPlan: chooses kernels, inserts copies, plans memory. Torch-free; never reads inputs.
 
 A view costs nothing: it is another layout of the same buffer. If a kernel cannot take a layout, a dense copy is
 inserted before it. The `StepPlanner` of a target chooses kernels; all else is the same for all targets.
@@ -7,24 +7,24 @@ inserted before it. The `StepPlanner` of a target chooses kernels; all else is t
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from engine import planner
 from engine.errors import ProgramError, UnsupportedByTarget
+from engine.graph import Graph, Node, Value
 from engine.memory import check_total
 from engine.ops import TABLE, Layout, TensorType
 from engine.planner import verify
-from engine.program import Artifact, Instruction
 from engine.targets.base import StepPlanner
 from engine.targets.order import allow_overlap
 from engine.targets.plan import BoundPlan, EncodedOperand, NeedsDense, Place, Step, Storage
 
 
 def bind(
-    artifact: Artifact,
-    steps: StepPlanner,
+    graph: Graph,
+    step_planner: StepPlanner,
     *,
     strategy: str = "default",
     lanes: int = 1,
@@ -33,36 +33,36 @@ def bind(
 ) -> BoundPlan:
     """Choose kernels and plan memory, for `lanes` workers of one call that have working memory of their own.
 
-    No size in `artifact` is a formula. With `keep`, every value has its own memory, so that none is overwritten (trace,
-    per-node dispatch). UnsupportedByTarget if no kernel can run an instruction; ProgramError if a call takes more
+    No size in `graph` is a formula. With `keep`, every value has its own memory, so that none is overwritten (trace,
+    per-node dispatch). UnsupportedByTarget if no kernel can run a node; ProgramError if a call takes more
     memory than there is; ConfigError if the configuration names a kernel that no step can use.
     """
-    binder = _Binder(artifact, steps, keep=keep)
-    for position, instruction in enumerate(artifact.instructions):
-        binder.add(position, instruction)
+    binder = _Binder(graph, step_planner, keep=keep)
+    for node in graph.nodes:
+        binder.add(node)
     binder.return_outputs()
     binder.update_states()
-    steps.check_used()
+    step_planner.check_used()
     return binder.finish(strategy, lanes, check=check)
 
 
 class _Binder:
     """The state of one `bind`."""
 
-    def __init__(self, artifact: Artifact, planner: StepPlanner, *, keep: bool) -> None:
-        self.artifact = artifact
-        self.planner = planner
+    def __init__(self, graph: Graph, step_planner: StepPlanner, *, keep: bool) -> None:
+        self.graph = graph
+        self.step_planner = step_planner
         self.keep = keep
         self.steps: list[Step] = []
-        self.places: dict[int, Place] = {}
+        self.places: dict[Value, Place] = {}
+        self.constants: list[Value] = []
+        self.constant_places: dict[Hashable, Place] = {}
         self.places_in: dict[Storage, list[Place]] = {}
         self.arena: list[TensorType] = []
         self.chosen: dict[tuple[Any, ...], Step] = {}
-        for kind, values in (("input", artifact.call_inputs), ("state", artifact.state_inputs)):
+        for kind, values in (("input", graph.call_inputs), ("state", graph.state_inputs)):
             for number, value in enumerate(values):
-                self.places[value] = self._whole(Storage(kind, number), artifact.types[value])
-        for value in artifact.constants:
-            self.places[value] = self._whole(Storage("constant", value), artifact.types[value])
+                self.places[value] = self._whole(Storage(kind, number), value.type)
 
     def _place(self, storage: Storage, dtype: str, layout: Layout) -> Place:
         place = Place(storage, dtype, layout)
@@ -77,48 +77,58 @@ class _Binder:
         self.arena.append(type_)
         return self._whole(Storage("arena", len(self.arena) - 1), type_)
 
-    # --- instructions to steps -----------------------------------------------------------------------------------
+    # --- nodes to steps --------------------------------------------------------------------------------------------
 
-    def add(self, position: int, instruction: Instruction) -> None:
-        """Add the steps of one instruction. A view adds none, or a copy."""
-        op = TABLE[instruction.op]
-        inputs = [None if v is None else self._place_of(v) for v in instruction.inputs]
-        output = self.artifact.types[instruction.outputs[0]]
+    def add(self, node: Node) -> None:
+        """Add the steps of one node. A view adds none, or a copy."""
+        op, where = node.op, node.source.where
+        inputs = [None if v is None else self._place_of(v) for v in node.inputs]
         if op.view is not None:
-            source = inputs[0]
+            source, output = inputs[0], node.outputs[0]
             if source is None:
-                raise ProgramError(f"{instruction.op}: a view needs its input")
-            layout = op.view(source.layout, instruction.attributes, output.shape)
+                raise ProgramError(f"{op.name}: a view needs its input")
+            layout = op.view(source.layout, node.attributes, output.shape)
             if layout is None:
                 source = self._copy(source)
-                layout = op.view(source.layout, instruction.attributes, output.shape)
+                layout = op.view(source.layout, node.attributes, output.shape)
             if layout is None:
-                raise ProgramError(f"{instruction.op}: no view of a dense value{instruction.where}")
-            self.places[instruction.outputs[0]] = self._place(source.storage, source.dtype, layout)
+                raise ProgramError(f"{op.name}: no view of a dense value{where}")
+            self.places[output] = self._place(source.storage, source.dtype, layout)
             return
-        outputs = [self._allocate(self.artifact.types[v]) for v in instruction.outputs]
-        encoded = self._add_parts(instruction, inputs)
-        ints, reals = op.native_attributes(instruction.attributes)
-        step = self._choose(position, instruction.op, inputs, outputs, ints, reals, encoded)
+        outputs = [self._allocate(value.type) for value in node.outputs]
+        encoded = self._add_parts(node, inputs)
+        ints, reals = op.native_attributes(node.attributes)
+        step = self._choose(node, op.name, inputs, outputs, ints, reals, encoded)
         if step is None:
             operands = ", ".join("none" if p is None else f"{p.dtype}{list(p.layout.shape)}" for p in inputs)
-            raise UnsupportedByTarget(f"no kernel runs {instruction.op}({operands}){instruction.where}")
+            raise UnsupportedByTarget(f"no kernel runs {op.name}({operands}){where}")
         self.steps.append(step)
-        self.places |= zip(instruction.outputs, outputs, strict=True)
+        self.places |= zip(node.outputs, outputs, strict=True)
 
-    def _place_of(self, value: int) -> Place:
-        """The place of a value, or of its data if it is encoded."""
-        return self.places[self.artifact.components.get(value, {}).get("data", value)]
+    def _place_of(self, value: Value) -> Place:
+        """The place of a value, or of its data if it is encoded. Equal constants have one place."""
+        value = value.components.get("data", value)
+        place = self.places.get(value)
+        if place is None and value.form is not None:
+            key = value.key
+            place = self.constant_places.get(key)
+            if place is None:
+                place = self.constant_places[key] = self._whole(Storage("constant", len(self.constants)), value.type)
+                self.constants.append(value)
+            self.places[value] = place
+        if place is None:
+            raise ProgramError(f"%{value.name} is read before it is computed")
+        return place
 
-    def _add_parts(self, instruction: Instruction, inputs: list[Place | None]) -> dict[int, EncodedOperand]:
+    def _add_parts(self, node: Node, inputs: list[Place | None]) -> dict[int, EncodedOperand]:
         """Append scales and zero points of encoded inputs to `inputs`. Returns how to read these inputs."""
         found: dict[int, EncodedOperand] = {}
-        for position, value in enumerate(instruction.inputs):
-            encoding = None if value is None else self.artifact.types[value].encoding
+        for position, value in enumerate(node.inputs):
+            encoding = None if value is None else value.type.encoding
             if value is not None and encoding is not None:
-                _data, *parts = (self.artifact.components[value][name] for name in encoding.component_names)
+                _data, *parts = (value.components[name] for name in encoding.component_names)
                 found[position] = EncodedOperand(encoding, len(inputs) if parts else 0)
-                inputs += [self.places[part] for part in parts]
+                inputs += [self._place_of(part) for part in parts]
         return found
 
     def _copy(self, source: Place) -> Place:
@@ -134,7 +144,7 @@ class _Binder:
 
     def _choose(
         self,
-        position: int | None,
+        node: Node | None,
         op: str,
         inputs: Sequence[Place | None],
         outputs: Sequence[Place],
@@ -155,13 +165,13 @@ class _Binder:
             *[None if p is None else (p.dtype, p.layout, p.storage.kind == "constant") for p in operands],
         )
         if (like := self.chosen.get(looks)) is not None:
-            return like.again(position, operands)
-        step = Step(position, op, operands, len(inputs), ints, reals, encoded=encoded)
-        planned = self.planner.plan(step, copied=False)
+            return like.again(node, operands)
+        step = Step(node, op, operands, len(inputs), ints, reals, encoded=encoded)
+        planned = self.step_planner.plan(step, copied=False)
         if isinstance(planned, NeedsDense):
             dense = [p if p is None or p.layout.is_dense else self._copy(p) for p in inputs]
             step = replace(step, operands=[*dense, *outputs])
-            planned = self.planner.plan(step, copied=True)
+            planned = self.step_planner.plan(step, copied=True)
         if planned is None or isinstance(planned, NeedsDense):
             return None
         step.planned = planned
@@ -174,8 +184,8 @@ class _Binder:
     def return_outputs(self) -> None:
         """Let steps write outputs directly to the caller's memory if possible, and add copies for the other outputs."""
         taken: set[Storage] = set()
-        for number, value in enumerate(self.artifact.call_outputs):
-            place = self.places[value]
+        for number, value in enumerate(self.graph.call_outputs):
+            place = self._place_of(value)
             target = Storage("output", number)
             root = place.storage
             whole = (
@@ -183,20 +193,20 @@ class _Binder:
                 and root not in taken
                 and place.layout.offset == 0
                 and place.layout.is_dense
-                and self.arena[root.number].nbytes == self.artifact.types[value].nbytes
+                and self.arena[root.number].nbytes == value.type.nbytes
             )
             if whole and not self.keep:
                 taken.add(target)
                 self._move(root, target)
             else:
-                self._copy_into(place, self._whole(target, self.artifact.types[value]))
+                self._copy_into(place, self._whole(target, value.type))
 
     def update_states(self) -> None:
         """Update the states: in place if no later step reads the old contents, otherwise by copies at the end."""
         final: list[tuple[Storage, Place]] = []
-        for number, value in enumerate(self.artifact.state_outputs):
-            place, target = self.places[value], Storage("state", number)
-            if place.storage == target and place.layout == Layout.dense(self.artifact.types[value].shape):
+        for number, value in enumerate(self.graph.state_outputs):
+            place, target = self._place_of(value), Storage("state", number)
+            if place.storage == target and place.layout == Layout.dense(value.shape):
                 continue
             if place.storage.kind == "state":  # the copies below may overwrite it
                 place = self._copy(place)
@@ -268,11 +278,12 @@ class _Binder:
         offsets = tuple(plan.offsets[slots[i]] if i in slots else 0 for i in range(len(self.arena)))
         occupied = tuple(requests[slots[i]].nbytes if i in slots else 0 for i in range(len(self.arena)))
         allow_overlap(self.steps, offsets, lanes)
-        written = (self.artifact.types[value].nbytes for value in self.artifact.outputs)  # results and states
+        written = (value.type.nbytes for value in self.graph.outputs)  # results and states
         check_total(plan.arena_bytes + sum(written), "a call")
         return BoundPlan(
             tuple(self.steps),
-            tuple(self.places.get(v) or self._whole(Storage("none", 0), t) for v, t in enumerate(self.artifact.types)),
+            self.places,
+            tuple(self.constants),
             offsets,
             occupied,
             plan.arena_bytes,
@@ -282,7 +293,7 @@ class _Binder:
 
     def _nbytes(self, storage: Storage) -> int:
         if storage.kind == "state":
-            return self.artifact.types[self.artifact.state_inputs[storage.number]].nbytes
+            return self.graph.state_inputs[storage.number].type.nbytes
         return self.arena[storage.number].nbytes
 
     def _write_in_place(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine import dtypes
-from engine.program import Artifact
+from engine.graph import Graph, Value, elements
 from engine.targets.base import Context, Device, Executable, Observer, Summary
 from engine.targets.host import HOST
 from engine.targets.plan import BoundPlan
@@ -29,8 +29,8 @@ class BoundExecutable(Executable):
     device: Device
     plan: BoundPlan
 
-    def __init__(self, artifact: Artifact, plan: BoundPlan, lanes: int, device: Device = HOST) -> None:
-        self.artifact = artifact
+    def __init__(self, graph: Graph, plan: BoundPlan, lanes: int, device: Device = HOST) -> None:
+        self.graph = graph
         self.device = device
         self.plan = plan
         self.lanes = lanes
@@ -39,8 +39,8 @@ class BoundExecutable(Executable):
         """As `Executable.ready_context`, with copies to and from fixed addresses if there are any."""
         if not self.fixed:
             return super().ready_context(states)
-        values = {"input": self.artifact.call_inputs, "output": self.artifact.call_outputs}
-        types = {kind: [self.artifact.types[v] for v in values[kind]] for kind in self.fixed}
+        values = {"input": self.graph.call_inputs, "output": self.graph.call_outputs}
+        types = {kind: [value.type for value in values[kind]] for kind in self.fixed}
         context = self.staging(self.context(states), self.device, types)
         context.warm_up({})
         return context
@@ -48,47 +48,45 @@ class BoundExecutable(Executable):
     def name_of(self, number: int) -> str:
         """Step `number` for people: its op, its line and its module in the user's model."""
         step = self.plan.steps[number]
-        where = "" if step.instruction is None else self.artifact.instructions[step.instruction].where
-        return f"{step.op}{where}"
+        return f"{step.op}{'' if step.node is None else step.node.source.where}"
 
     def summary(self) -> Summary:
         plan = self.plan
         return Summary(
             launches=len(plan.steps),
-            copies=sum(step.instruction is None for step in plan.steps),
+            copies=sum(step.node is None for step in plan.steps),
             copied_bytes=sum(step.copied_bytes for step in plan.steps),
             in_place=plan.in_place,
             arena_bytes=plan.arena_bytes,
             lower_bound=plan.lower_bound,
             kernels=tuple(step.kernel.name for step in plan.steps),
             operations={
-                s.instruction: s.planned.operations
-                for s in plan.steps
-                if s.instruction is not None and s.planned.operations
+                step.node: step.planned.operations
+                for step in plan.steps
+                if step.node is not None and step.planned.operations
             },
-            reference=tuple(step.instruction for step in plan.steps if step.kernel.is_reference),
+            reference=tuple(step.node for step in plan.steps if step.kernel.is_reference),
         )
 
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
         """As `Executable.trace`, by `Context.look` after a run. Times are those of `run_for_trace`."""
-        artifact, places = self.artifact, self.plan.places
+        graph, places = self.graph, self.plan.places
         context = self.ready_context(states)
-        before = {v: context.look(places[v]).copy() for v in artifact.state_inputs}
-        types = [artifact.types[v] for v in artifact.call_outputs]
-        outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
-        seconds = [0.0] * len(artifact.instructions)
+        before = {v: context.look(places[v]).copy() for v in graph.state_inputs}
+        outputs = [np.empty(v.shape, dtypes.dtype(v.dtype).numpy) for v in graph.call_outputs]
+        seconds = dict.fromkeys(graph.nodes, 0.0)
         for step, spent in zip(self.plan.steps, self.run_for_trace(context, inputs, outputs), strict=True):
-            if step.instruction is not None:
-                seconds[step.instruction] += spent
+            if step.node is not None:
+                seconds[step.node] += spent
 
-        def look(value: int) -> np.ndarray:
-            if value in artifact.components:
-                return artifact.elements(value)
+        def look(value: Value) -> np.ndarray:
+            if value.form is not None:
+                return elements(value.form)
             return before[value] if value in before else context.look(places[value])
 
-        for number, instruction in enumerate(artifact.instructions):
-            read = [None if v is None else look(v) for v in instruction.inputs]
-            observe(number, instruction, read, [look(v) for v in instruction.outputs], seconds[number])
+        for number, node in enumerate(graph.nodes):
+            read = [None if v is None else look(v) for v in node.inputs]
+            observe(number, node, read, [look(v) for v in node.outputs], seconds[node])
 
     def run_for_trace(self, context: Context, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[float]:
         """Run once, and return the seconds of each step; 0 unless a target measures them."""

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from engine import dtypes, planner
 from engine.targets.plan import Step
 
-
-class Access(NamedTuple):
-    """Bytes ``[start, stop)`` of one memory that a step reads or writes."""
-
-    memory: tuple[str, int]
-    start: int
-    stop: int
-    writes: bool
+Access = tuple[tuple[str, int], int, int, bool]
+"""A memory, the bytes ``[start, stop)`` of it that a step reads or writes, and whether it writes them."""
 
 
 def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Access]:
     """Memory that `step` accesses, but for inputs and constants, which no step writes."""
-    found = []
+    found: list[Access] = []
     for position, place in enumerate(step.operands):
         if place is None or place.storage.kind in ("input", "constant") or not (span := place.layout.span):
             continue
@@ -29,10 +22,10 @@ def accesses(step: Step, arena_offsets: Sequence[int], lanes: int) -> list[Acces
         start = place.layout.offset * size
         if kind == "arena":  # the arena is one memory: its buffers may share bytes
             start, number = start + arena_offsets[number], 0
-        found.append(Access((kind, number), start, start + span * size, position >= step.n_inputs))
+        found.append(((kind, number), start, start + span * size, position >= step.n_inputs))
     if nbytes := step.working_memory(lanes):
         start = step.scratch_offset - planner.aligned(step.planned.shared_bytes)
-        found.append(Access(("arena", 0), start, start + nbytes, writes=True))
+        found.append((("arena", 0), start, start + nbytes, True))
     return found
 
 
@@ -57,8 +50,8 @@ def allow_overlap(steps: Sequence[Step], arena_offsets: Sequence[int], lanes: in
 
 
 def _conflict(some: Sequence[Access], others: Sequence[Access]) -> bool:
-    for a in some:
-        for b in others:
-            if (a.writes or b.writes) and a.memory == b.memory and a.start < b.stop and b.start < a.stop:
+    for memory, start, stop, writes in some:
+        for other, begin, end, is_written in others:
+            if (writes or is_written) and memory == other and start < end and begin < stop:
                 return True
     return False

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from engine import planner
 from engine.encodings import Encoding
+from engine.graph import Node, Value
 from engine.ops import Layout, TensorType
 
 
@@ -107,7 +108,7 @@ class Step:
     """One kernel call.
 
     Attributes:
-        instruction: position in the artifact, or None for a copy that the binder inserted.
+        node: whose work it does, or None for a copy that the binder inserted.
         operands: the inputs of the op, scales and zero points of encoded ones, then outputs; None for an absent input.
         n_inputs: number of inputs, scales and zero points included.
         ints: the op's attributes that kernels read as whole numbers; `reals` are those that they read as real ones.
@@ -116,7 +117,7 @@ class Step:
         encoded: position of an encoded input -> how to read it.
     """
 
-    instruction: int | None
+    node: Node | None
     op: str
     operands: list[Place | None]
     n_inputs: int
@@ -133,9 +134,9 @@ class Step:
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes that a copy reads and writes, twice the size of its output; 0 for a step of an instruction."""
+        """Bytes that a copy reads and writes, twice the size of its output; 0 for a step of a node."""
         output = self.operands[self.n_inputs]
-        if self.instruction is not None or output is None:
+        if self.node is not None or output is None:
             return 0
         return 2 * TensorType(output.dtype, output.layout.shape).nbytes
 
@@ -147,11 +148,9 @@ class Step:
         count = len(how.encoding.component_names) - 1
         return [place for place in self.operands[how.parts : how.parts + count] if place is not None]
 
-    def again(self, instruction: int | None, operands: list[Place | None]) -> Step:
+    def again(self, node: Node | None, operands: list[Place | None]) -> Step:
         """The step on other operands of the same types and layouts, with the same plan; before memory is planned."""
-        return Step(
-            instruction, self.op, operands, self.n_inputs, self.ints, self.reals, self.planned, encoded=self.encoded
-        )
+        return Step(node, self.op, operands, self.n_inputs, self.ints, self.reals, self.planned, encoded=self.encoded)
 
     def working_memory(self, lanes: int) -> int:
         """Bytes of working memory: the part that lanes share, then the scratch of each lane, each part aligned."""
@@ -163,17 +162,19 @@ class Step:
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """An artifact bound for one machine and one set of shapes.
+    """A graph bound for one machine and one set of shapes.
 
     Attributes:
-        places: value -> place, final (arena offsets are in `arena_offsets`).
+        places: value -> place, final (arena offsets are in `arena_offsets`); encoded constants have none.
+        constants: those that steps or results read, by the number of their storage; none is encoded.
         arena_offsets: arena storage index -> bytes from the arena's start; `arena_sizes` has their sizes.
         lower_bound: a lower bound of the arena's size for these buffers.
         in_place: number of steps that write to the buffer of an input.
     """
 
     steps: tuple[Step, ...]
-    places: tuple[Place, ...]
+    places: Mapping[Value, Place]
+    constants: tuple[Value, ...]
     arena_offsets: tuple[int, ...]
     arena_sizes: tuple[int, ...]
     arena_bytes: int

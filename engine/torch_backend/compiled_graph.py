@@ -214,7 +214,7 @@ class CompiledGraph:
                 raise
             return self._compile_segments(weights, known)
         plain = not (self._views or self._strides or self._devices) and translated.results == outputs
-        return SizedProgram(program, translated.results, plain, program.artifact.is_fixed, self._strides)
+        return SizedProgram(program, translated.results, plain, program.graph.is_fixed, self._strides)
 
     def _compile_segments(self, weights: traced.Weights, known: traced.Numbers) -> SizedProgram:
         """Segments, some of which torch runs. A warning lists the calls that torch runs, once a graph."""

@@ -19,12 +19,12 @@ from torch.export.graph_signature import OutputKind
 from engine import exporter, targets, tree
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError, UnsupportedOp
-from engine.exporter import TorchExport, trees
+from engine.exporter import TorchExport
 from engine.exporter.signature import list_held, list_user_inputs
 from engine.exporter.symbols import Symbols
 from engine.exporter.weights import identity
+from engine.graph import Graph, specialise
 from engine.memory import as_array
-from engine.program import Artifact, Signature, from_graph
 from engine.runtime.boundary import Boundary
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
@@ -48,7 +48,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
 
     Where sizes differ from call to call, segments are compiled for each combination of them at its first call, and the
     latest `Config.plans` are kept. `restrictions` are texts of the sizes that the program does not take, although
-    dynamic_shapes allow them; `unchecked` is as of `engine.exporter.Exported`.
+    dynamic_shapes allow them; `unchecked` is that of `engine.sizes.Scope`.
 
     Making one raises UnsupportedOp if an input has an element type that the engine does not know, or the model writes
     to what it holds; ConfigError and UnsupportedByTarget as `Segmented`.
@@ -57,10 +57,11 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     _HOW_TO_KEEP = "compile the model again"
 
     def __init__(self, model: TorchExport, config: Config) -> None:
-        interface, self._symbols, self.unchecked = _describe(model)
-        self.restrictions = (*describe_restrictions(interface.scope), *model.dynamic.restrictions)
+        interface, self._symbols = _describe(model)
+        self.unchecked = interface.scope.unchecked
+        self.restrictions = (*describe_restrictions(interface.scope), *model.restrictions)
         # One thread at a time makes segments: those of each combination of sizes have packed weights of their own.
-        super().__init__(interface, config, None, serial=True, find_changed=model.watch.find_changed)
+        super().__init__(interface, config, serial=True, find_changed=model.find_changed)
         self._export_seconds = model.seconds
         self._module = model.program.graph_module
         held = list_held(model.program).items()
@@ -68,13 +69,12 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         if not interface.is_fixed:  # other sizes will want the weights of today
             copies = {identity(t): copy_with_strides(t) for t in self._weights.values()}
             self._weights = {node: copies[identity(t)] for node, t in self._weights.items()}
-        self._rebuild = trees.rebuilder(model.program.call_spec.out_spec)
         self._example = self._at_example()
         if interface.is_fixed:
             self._weights = {}  # the segments have theirs; the model's memory is not referred to any longer
 
     def _make(self, sizes: tuple[int, ...]) -> SizedSegments:
-        fixed = self._interface.at(dict(zip(self._interface.scope.symbols, sizes, strict=True)))
+        fixed = specialise(self._interface, dict(zip(self._interface.scope.symbols, sizes, strict=True)))
         known = self._symbols.find_numbers(sizes)
         segments = Segmented(self._module, self._weights, known, self.config, self._interface.name, own=not sizes)
         return SizedSegments(Boundary(fixed, device=targets.get(self.config.target).device), segments)
@@ -87,9 +87,8 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         results = _copy_shared(chosen.segments(*tensors), [*tensors, *chosen.segments.held.values()])
         if arrays:
             results = [as_array(r) if isinstance(r, torch.Tensor) else r for r in results]
-        if self._rebuild is not None:
-            return self._rebuild(results)
-        return tree.unflatten(self._interface.signature.output_tree, results)
+        signature = self._interface.signature
+        return signature.rebuild(results) if signature.rebuild else tree.unflatten(signature.output_tree, results)
 
     def new_state(self) -> State:
         return State(self._interface, HOST)
@@ -159,8 +158,8 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         return chosen.segments.trace(tensors, positions_of(keep, chosen.segments.count_nodes()))
 
 
-def _describe(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
-    """Inputs and results as an artifact without instructions; the symbols; the conditions that are no guards."""
+def _describe(model: TorchExport) -> tuple[Graph, Symbols]:
+    """Inputs and results as a graph without nodes; the symbols."""
     program = model.program
     specs = program.graph_signature.output_specs
     if written := [spec for spec in specs if spec.kind is not OutputKind.USER_OUTPUT]:
@@ -170,12 +169,12 @@ def _describe(model: TorchExport) -> tuple[Artifact, Symbols, tuple[str, ...]]:
         lines += dict.fromkeys(f"{call}: a call for its side effect" for call in effects)
         lines = [f"{line}, which is not offered with fallback" for line in lines]
         raise UnsupportedOp(lines, exporter.CLONE if has_input else "")
-    walk, unchecked = exporter.begin_walk(model)
+    walk = exporter.begin_walk(model)
     walk.add_placeholders(list_user_inputs(program), {})
     if walk.offenders:
         raise UnsupportedOp(walk.offenders)
-    signature = Signature(*exporter.describe_interface(program, range(len(specs))))
-    return from_graph(walk.graph, signature), walk.symbols, unchecked
+    walk.graph.signature = exporter.sign(program, range(len(specs)))
+    return walk.graph, walk.symbols
 
 
 def _as_tensor(value: Any) -> torch.Tensor:

@@ -23,14 +23,12 @@ from torch.fx import GraphModule, Node
 from engine import passes, targets
 from engine.config import Config
 from engine.errors import UnsupportedByTarget
-from engine.exporter.sources import from_trace, module_of
+from engine.exporter.sources import from_trace, module_of, shorten
 from engine.exporter.walk import FindObstacle
 from engine.exporter.weights import to_bytes
 from engine.graph import Node as GraphNode
-from engine.graph import Value
+from engine.graph import Value, compute_checksum, share_constants
 from engine.passes import fold_constants
-from engine.program import Signature, container, from_graph
-from engine.program.graphs import shorten_source
 from engine.runtime.program import Program
 from engine.runtime.report import (
     Counts,
@@ -44,7 +42,8 @@ from engine.runtime.report import (
     build_report,
 )
 from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
-from engine.targets.base import Device, Roofs, Target
+from engine.targets.base import Device, Target
+from engine.targets.instruments import Roofs
 from engine.torch_backend import traced
 from engine.torch_backend.failures import name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
@@ -52,31 +51,16 @@ from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
 from engine.torch_backend.traced import Numbers, Traced, Weights
 from engine.torch_backend.tracing import count_calls, list_calls, trace_calls
-from engine.tree import LEAF
 
 
 def compile_flat(traced_graph: Traced, config: Config, counts: list[Counts] | None = None) -> Program:
     """A program from tensors to a list of them. With `counts`, its own are appended, and no slow kernel is reported."""
     graph = traced_graph.graph
-    names = tuple(value.name for value in graph.inputs)
-    outputs = len(graph.outputs)
-    signature = Signature(
-        {"tuple": [{"tuple": [LEAF] * len(names)}, {"dict": {}}]},
-        {"list": [LEAF] * outputs},
-        tuple(range(len(names))),
-        tuple(range(outputs)),
-        names,
-    )
     warn_of_decoded(graph.name, passes.precision.find_decoded(graph))
-    log = passes.run_common(graph, config, is_whole=False)
+    passes.run_common(graph, config, is_whole=False)
     warn_of_left(graph.name, passes.precision.find_left(graph))
-    return Program(
-        from_graph(graph, signature, log),
-        config,
-        rebuild=list,
-        borrowed=True,
-        counts=counts,
-    )
+    share_constants([graph])
+    return Program(graph, config, counts=counts)
 
 
 def _hand_out(program: Program, traced_graph: Traced) -> Callable[..., list[Any]]:
@@ -106,8 +90,7 @@ def make_find_obstacle(target: Target, config: Config) -> FindObstacle:
         if folds and fold_constants.will_fold(node, folded):
             folded.update(node.outputs)
             return None
-        types = [None if value is None else value.type for value in node.inputs]
-        reason = target.find_refusal(node.op.name, types, node.outputs[0].type, node.attributes)
+        reason = target.supports(node.op.name, node.input_types, node.attributes, node.outputs[0].type)
         return None if reason is None else f"target {target.name} cannot run {node.op.name}: {reason}"
 
     return find
@@ -137,7 +120,7 @@ class Part(NamedTuple):
     def count_nodes(self) -> int:
         """Number of nodes that a trace has of it."""
         if self.program is not None:
-            return len(self.program.lowered.instructions)
+            return len(self.program.lowered.nodes)
         return 0 if self.module is None else count_calls(self.module)
 
 
@@ -245,7 +228,7 @@ class Segmented:
     @cached_property
     def digest(self) -> str:
         """Of programs, of what torch runs and of the weights that it reads."""
-        weights = [container.checksum(to_bytes(tensor)) for tensor in self.held.values()]
+        weights = [compute_checksum(to_bytes(tensor)) for tensor in self.held.values()]
         return _hash([[p.program.digest if p.program else p.code for p in self.parts], weights])
 
     @cached_property
@@ -299,7 +282,7 @@ class Segmented:
             self.step(part, values)
         # Each program measures the roofs; where torch runs everything, nothing has measured them yet.
         alone = roofs and all(part.program is None for part in self.parts)
-        limits = targets.get(self.config.target).roofs(self.config) if alone else Roofs()
+        limits = targets.get(self.config.target).instruments.roofs(self.config) if alone else Roofs()
         busy = sum(node.seconds for profile in profiles for node in profile.nodes)
         nodes = [n for profile in profiles for n in profile.nodes]
         widest = max(len(profile.threads) for profile in profiles)
@@ -319,7 +302,7 @@ class Segmented:
 
     @torch.no_grad()
     def trace(self, tensors: Sequence[torch.Tensor], keep: frozenset[int]) -> Trace:
-        """Of all segments in order: instructions of programs, and calls of torch."""
+        """Of all segments in order: nodes of programs, and calls of torch."""
         values = self._begin(tensors)
         nodes = list[NodeTrace]()
         for part in self.parts:
@@ -364,7 +347,7 @@ def _profile_of_torch(part: Part, inputs: Sequence[Any], runs: int, device: Devi
     shape = next((tuple(r.shape) for r in results if isinstance(r, torch.Tensor)), ())
     names = [f"{name} x{times}" if times > 1 else name for name, times in Counter(part.calls).items()]
     called = [] if part.module is None else list_calls(part.module)
-    sources = [shorten_source(from_trace(call.meta.get("stack_trace"))) for call in called]
+    sources = [shorten(from_trace(call.meta.get("stack_trace"))) for call in called]
     node = NodeProfile(
         op="torch",
         kernel=", ".join(names),
@@ -389,7 +372,7 @@ def _join_once(texts: Iterable[str]) -> str:
 
 
 _AFTER_PASSES = (
-    "fallback: torch runs calls of the model. These instructions are what the passes and the precision have made of "
+    "fallback: torch runs calls of the model. These nodes are what the passes and the precision have made of "
     "calls that the target can run."
 )
 

@@ -221,7 +221,7 @@ class Engine(Backend):
         compiled = self.compiled(model, inputs)
         report = compiled.report().to_dict()
         facts = facts_of(report)
-        if "fallback" not in self.options or hasattr(compiled, "artifact"):  # a file cannot hold what torch runs
+        if "fallback" not in self.options or type(compiled).__name__ == "Program":  # a file cannot hold what torch runs
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.engine" if kept is None else kept.with_suffix(".partial")
                 compiled.save(path)

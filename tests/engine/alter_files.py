@@ -24,6 +24,7 @@ import numpy as np
 import engine
 from engine import dtypes, tree
 from engine.errors import ExecutionError, ProgramError, ShapeError
+from engine.graph import specialise
 
 DELETE = object()
 DEEP = json.loads("[" * 90 + "]" * 90)
@@ -64,15 +65,15 @@ def call(loaded):
         loaded.prefill(np.ones((loaded.batch, 2), np.int64))
         loaded.decode(np.ones((loaded.batch, 1), np.int64))
         return
-    artifact = loaded.artifact.at(loaded.artifact.scope.example)
-    types = [artifact.types[v] for v in artifact.call_inputs]
+    graph = specialise(loaded.graph, loaded.graph.scope.example)
+    types = [value.type for value in graph.call_inputs]
     if sum(t.nbytes for t in types) > 1 << 28:
         return
     arrays = [np.ones(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
-    slots = artifact.signature.input_slots
+    slots = graph.signature.input_slots
     leaves = [slot["constant"] if isinstance(slot, dict) else arrays[slot] for slot in slots]
-    args, kwargs = tree.unflatten(artifact.signature.input_tree, leaves)
-    state = {"state": loaded.new_state()} if artifact.states else {}
+    args, kwargs = tree.unflatten(graph.signature.input_tree, leaves)
+    state = {"state": loaded.new_state()} if graph.states else {}
     loaded(*args, **kwargs, **state)
 
 

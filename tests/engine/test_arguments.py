@@ -60,7 +60,7 @@ def test_a_file_without_names_of_parameters_has_those_of_its_tensors(tmp_path):
     program = engine.compile(MLP, (X,))
     saved_with(program, tmp_path / "p.engine", lambda header: header.pop("parameters"))
     loaded = engine.load(tmp_path / "p.engine")
-    assert loaded.artifact.signature.parameters == ()
+    assert loaded.graph.signature.parameters == ()
     assert torch.equal(loaded(input=X), program(X))
 
 

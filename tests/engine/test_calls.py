@@ -22,6 +22,8 @@ import torch.nn.functional as F  # noqa: N812  # its customary name
 from torch import nn
 
 import engine
+from engine.graph import list_constants
+from engine.program import digest as compute_digest
 from tests import messages
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}  # a few float32 roundings of sums over at most 64 terms
@@ -339,8 +341,8 @@ def test_a_program_does_not_follow_later_changes_of_the_model():
         for parameter in model.parameters():
             parameter.zero_()
     assert torch.equal(program(ids), before)
-    assert program.artifact.digest == digest
-    assert all(np.any(a) for a in program.artifact.constants.values() if a.shape not in {(4,), (3,)})
+    assert compute_digest(program.graph) == digest
+    assert all(np.any(one()) for one in list_constants([program.graph]) if one.type.shape not in {(4,), (3,)})
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
@@ -352,8 +354,8 @@ def test_a_program_keeps_no_memory_of_the_model(target):
     del model
     gc.collect()
     assert [r() for r in references] == [None] * 4
-    for array in program.artifact.constants.values():
-        np.testing.assert_array_equal(array, expected[array.shape])
+    for constant in list_constants([program.graph]):
+        np.testing.assert_array_equal(constant(), expected[constant.type.shape])
 
 
 class Projections(nn.Module):
@@ -397,7 +399,8 @@ def test_joined_weights_are_those_of_the_model_as_it_was(target, gated):
         for parameter in model.parameters():
             parameter.zero_()
     torch.testing.assert_close(program(x), expected, **TOLERANCE)
-    joined = next(a for a in program.artifact.constants.values() if a.ndim == 2 and len(a) > 8)
+    arrays = (constant() for constant in list_constants([program.graph]))
+    joined = next(a for a in arrays if a.ndim == 2 and len(a) > 8)
     np.testing.assert_array_equal(joined, np.concatenate(weights))
 
 
@@ -410,7 +413,7 @@ def test_weights_that_are_kept_packed_are_saved_as_they_were(shape, tmp_path):
     program.save(tmp_path / "p.engine")
     loaded = engine.load(tmp_path / "p.engine")
     assert loaded.digest == program.digest
-    found = next(a for a in loaded.artifact.constants.values() if a.ndim == 2)
+    found = next(one() for one in list_constants([loaded.graph]) if len(one.type.shape) == 2)
     assert found.tobytes() == model.weight.detach().numpy().tobytes()
 
 
@@ -554,7 +557,7 @@ def test_loading_holds_weights_once(tmp_path):
     program.save(tmp_path / "p.engine")
     command = [sys.executable, "-c", textwrap.dedent(PEAK_OF_A_LOAD), str(tmp_path / "p.engine")]
     peak = int(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
-    assert peak <= 1.3 * program.artifact.weight_bytes + 4 * 1024 * 2048
+    assert peak <= 1.3 * program.graph.weight_bytes + 4 * 1024 * 2048
 
 
 def test_importing_the_engine_imports_no_torch():

@@ -320,7 +320,7 @@ def test_a_batch_that_the_module_cannot_hold_is_named():
 
 
 def test_a_decoder_says_what_it_holds(decoder):
-    assert repr(decoder) == f"<Decoder {decoder._artifacts['decode'].name}(max_length=48, batch=1)>"
+    assert repr(decoder) == f"<Decoder {decoder._graphs['decode'].name}(max_length=48, batch=1)>"
 
 
 def test_a_cache_that_is_too_short_is_refused_when_compiling():

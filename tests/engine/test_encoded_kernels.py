@@ -11,9 +11,8 @@ from engine._native import lib
 from engine import dtypes, encodings
 from engine.config import Config
 from engine.encodings import FAMILIES, Encoding
-from engine.graph import Graph, verify
+from engine.graph import Graph, share_constants, verify
 from engine.ops import TensorType
-from engine.program import Signature, from_graph
 from engine.targets import interpreter
 from engine.targets.cpu import CPU, native
 from engine.targets.cpu.executable import CpuExecutable
@@ -51,23 +50,19 @@ class Problem:
         """The result on the cpu has the bits of the interpreter's, with one thread and with two."""
         self.graph.outputs = [self.graph.emit(op, inputs, **attributes)]
         verify.graph(self.graph)
-        count = len(self.given)
-        names = tuple(value.name for value in self.graph.inputs)
-        signature = Signature({"tuple": ["*"] * count}, "*", tuple(range(count)), (0,), names)
-        artifact = from_graph(self.graph, signature, ())
-        (expected,) = interpreter.run(artifact, self.given)
+        share_constants([self.graph])
+        (expected,) = interpreter.run(self.graph, self.given)
         for threads in (1, 2):
-            np.testing.assert_array_equal(run(artifact, self.given, threads), expected, err_msg=f"{op} {attributes}")
+            np.testing.assert_array_equal(run(self.graph, self.given, threads), expected, err_msg=f"{op} {attributes}")
 
 
-def run(artifact, given, threads=1):
+def run(graph, given, threads=1):
     """The result by reference kernels."""
-    config = Config(threads=threads, variant={i.op: "reference" for i in artifact.instructions})
-    plan = CPU.bind(artifact, config)
-    weights = Weights(artifact)
-    (output,) = artifact.outputs
-    result = np.full(artifact.types[output].shape, 85, np.float32)  # so that an element that is never written shows
-    CpuExecutable(artifact, plan, weights, threads).run([np.array(a, order="C") for a in given], [result])
+    config = Config(threads=threads, variant={node.op.name: "reference" for node in graph.nodes})
+    plan = CPU.bind(graph, config)
+    (output,) = graph.outputs
+    result = np.full(output.shape, 85, np.float32)  # so that an element that is never written shows
+    CpuExecutable(graph, plan, Weights(), threads).run([np.array(a, order="C") for a in given], [result])
     return result
 
 
@@ -221,11 +216,11 @@ def test_parts_that_do_not_fit_an_encoding_are_refused():
     x = problem.value(numbers(2, 3, GROUP))
     weight = problem.weight(numbers(1, 4, GROUP), FAMILIES["int8_channel"])
     problem.graph.outputs = [problem.graph.emit("linear", [x, weight, None, None])]
-    artifact = from_graph(problem.graph, Signature("*", "*", (0,), (0,), ("x",)), ())
-    (step,) = CPU.bind(artifact, Config()).steps
+    plan = CPU.bind(problem.graph, Config())
+    (step,) = plan.steps
     scales = step.operands[step.encoded[1].parts]
     assert scales is not None
-    assert scales.storage == Storage("constant", artifact.components[artifact.instructions[0].inputs[1]]["scale"])
+    assert scales.storage == Storage("constant", plan.constants.index(weight.components["scale"]))
     scales.layout = scales.layout._replace(shape=(3,))
     for kernel in native.kernels_for(None)["linear"]:
         assert native.plan(step, kernel) is None, kernel.name
@@ -237,8 +232,6 @@ def test_an_encoding_that_kernels_do_not_know_is_refused(monkeypatch):
     problem = Problem()
     weight = problem.weight(numbers(1, 4, 8), unknown)
     problem.graph.outputs = [problem.graph.emit("linear", [problem.value(numbers(2, 3, 8)), weight, None, None])]
-    artifact = from_graph(problem.graph, Signature("*", "*", (0,), (0,), ("x",)), ())
-    (one,) = artifact.instructions
-    types = [None if value is None else artifact.types[value] for value in one.inputs]
-    reason = CPU.supports(one.op, types, one.attributes)
+    (one,) = problem.graph.nodes
+    reason = CPU.supports(one.op.name, one.input_types, one.attributes)
     assert reason == "no kernel reads unknown operands"

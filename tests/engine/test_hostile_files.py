@@ -15,7 +15,7 @@ import safetensors.numpy
 import engine
 from engine import sizes
 from engine.errors import ProgramError
-from engine.program import container, formulas, reader
+from engine.program import container, formulas, load
 from engine.targets.cpu import native
 from tests import messages
 from tests.files import saved_with
@@ -101,7 +101,7 @@ def test_formulas_of_a_file_are_compared_with_nothing(tmp_path):
     saved_with(engine.load(PROGRAM), tmp_path / "p", vary)
     with messages.raises(ProgramError):
         engine.load(tmp_path / "p")
-    assert not engine.load(PROGRAM).artifact.scope.guards
+    assert not engine.load(PROGRAM).graph.scope.guards
 
 
 HOSTILE = {
@@ -212,7 +212,7 @@ def test_program_files_say_nan_and_infinity(tmp_path):
     """They are values of attributes, such as those that pad an image before its maximum is taken."""
     with container.opened(PROGRAM, mapped=False) as (text, _tensors):
         assert b"-Infinity" in text
-    (pad,) = (i for i in reader.load(PROGRAM).instructions if i.op == "pad")
+    (pad,) = (node for node in load(PROGRAM).nodes if node.op.name == "pad")
     assert pad.attributes["value"] == -np.inf
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import engine
-from engine.ops import TABLE
 from engine.targets.cpu import CPU, native
 from suites import models
 from suites.harness.judge.reference import Upcast
@@ -37,7 +36,7 @@ def relative_errors(model, inputs, result: torch.Tensor) -> tuple[float, float]:
 
 def launched(program) -> list[tuple[str, dict]]:
     """Op and attributes of what is no view."""
-    return [(i.op, dict(i.attributes)) for i in program.lowered.instructions if TABLE[i.op].view is None]
+    return [(n.op.name, dict(n.attributes)) for n in program.lowered.nodes if n.op.view is None]
 
 
 # GPT-2 and Qwen3 differ most: positions that are added or turned, norms with a mean or without, shared key heads.
@@ -92,10 +91,12 @@ CAUSAL = {("gpt2-tiny", "sdpa"), ("qwen3-tiny", "eager")}
 def test_every_attention_is_causal_and_has_no_mask(name, attention):
     _model, inputs, exported = export_model(name, batch=2, sequence=12, attention=attention)
     program = engine.compile(exported, inputs)
-    found = [i for i in program.lowered.instructions if i.op == "attention"]
+    graph = program.lowered
+    found = [n for n in graph.nodes if n.op.name == "attention"]
     assert len(found) == 2
-    assert all(i.attributes["causal"] and i.inputs[TABLE["attention"].position("mask")] is None for i in found)
-    assert not any(t.shape[-2:] == (12, 12) for t in program.lowered.types)
+    assert all(n.attributes["causal"] and n["mask"] is None for n in found)
+    values = (*graph.inputs, *graph.stored_constants(), *(v for n in graph.nodes for v in n.outputs))
+    assert not any(v.shape[-2:] == (12, 12) for v in values)
 
 
 def test_a_layer_of_gpt2_takes_seven_launches():
@@ -119,8 +120,8 @@ def test_a_layer_of_qwen3_takes_eleven_launches_and_copies_nothing(attention, se
     found = [op for op, _ in launched(program)]
     assert sorted(found) == sorted(["embedding", *layer, *layer, "rms_norm", "linear"])
     assert program.report().copies == 0
-    instructions = [i for i in program.lowered.instructions if i.op == "attention"]
-    key_heads = [program.lowered.types[position].shape[1] for i in instructions for position in i.inputs[:3]]
+    attention = [n for n in program.lowered.nodes if n.op.name == "attention"]
+    key_heads = [value.shape[1] for n in attention for value in n.inputs[:3]]
     assert key_heads == [4, 2, 2] * 2, "key heads are shared, not repeated"
 
 

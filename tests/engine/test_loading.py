@@ -20,8 +20,10 @@ from torch import nn
 
 import engine
 from engine.errors import ConfigError, ProgramError
+from engine.graph import list_constants
+from engine.memory import is_mapped
 from engine.ops import TABLE
-from engine.program import VERSION, container, reader
+from engine.program import VERSION, container
 from tests import messages
 from tests.files import saved_with
 from tests.golden import models as golden
@@ -93,7 +95,7 @@ def test_a_program_file_of_an_earlier_engine_gives_what_its_model_gives(version,
 @pytest.mark.parametrize("version", golden.VERSIONS)
 def test_a_file_of_convolutions_of_an_earlier_engine_gives_what_its_model_gives(version, mmap):
     loaded, model = engine.load(golden.file("images", version), mmap=mmap), golden.set_weights(golden.Images())
-    assert loaded.artifact.lowered == ""
+    assert loaded.graph.lowered == ""
     assert loaded.lowered.lowered == "cpu"
     assert "channels_last" in dict(loaded.report().passes)
     torch.testing.assert_close(loaded(golden.image()), model(golden.image()), rtol=1e-5, atol=1e-5)
@@ -113,13 +115,17 @@ def test_a_decoder_file_of_an_earlier_engine_gives_what_its_model_gives(version,
         torch.testing.assert_close(decoder.decode(step), expected, rtol=1e-5, atol=1e-4)
 
 
-def update_header(header, version):
-    """Make the header of a file of `version` what this engine writes of the same programs."""
-    for part in (header, *header.get("entries", {}).values()):
+def update_header(header, loaded):
+    """Make the header of the file of an earlier engine what this engine writes of the same programs."""
+    header.update(version=VERSION)
+    graphs = loaded._graphs if "entries" in header else {"": loaded.graph}
+    for name, part in header.get("entries", {"": header}).items():
         part.update(version=VERSION)
-        for instruction in part.get("instructions", []):
+        for instruction in part["instructions"]:
             if "compute" in TABLE[instruction["op"]].attributes:  # files from before products had it do not name it
                 instruction["attributes"].setdefault("compute", "element")
+        modules = [part["origins"]["modules"].index(node.source.module) for node in graphs[name].nodes]
+        part["origins"].setdefault("instructions", modules)  # earlier files name them where they do not follow
 
 
 @pytest.mark.parametrize("mmap", MODES)
@@ -139,7 +145,7 @@ def test_a_file_of_encoded_weights_of_an_earlier_engine_gives_what_its_weights_d
     torch.testing.assert_close(loaded(torch.arange(10)), model(torch.arange(10)), rtol=1e-5, atol=1e-5)
     loaded.save(tmp_path / "again.engine")
     header, tensors = described(golden.file("encoded", version))
-    update_header(header, version)
+    update_header(header, loaded)
     assert described(tmp_path / "again.engine") == (header, tensors)
 
 
@@ -149,9 +155,10 @@ def test_a_file_of_encoded_weights_of_an_earlier_engine_gives_what_its_weights_d
 def test_a_loaded_file_is_saved_again_as_it_was(name, version, mmap, tmp_path):
     """Packed weights are unpacked to their last bit."""
     load = engine.load_decoder if name == "decoder" else engine.load
-    load(golden.file(name, version), mmap=mmap).save(tmp_path / "again.engine")
+    loaded = load(golden.file(name, version), mmap=mmap)
+    loaded.save(tmp_path / "again.engine")
     header, tensors = described(golden.file(name, version))
-    update_header(header, version)
+    update_header(header, loaded)
     assert described(tmp_path / "again.engine") == (header, tensors)
 
 
@@ -311,8 +318,8 @@ def test_weights_of_a_loaded_program_are_not_those_of_the_compiled_one_only_thei
         assert loaded.digest == compiled.digest
         for length in (2, 8, 64):
             assert loaded(np.arange(length)).tobytes() == compiled(np.arange(length)).tobytes()
-        for value, array in compiled.artifact.constants.items():
-            assert loaded.artifact.constants[value].tobytes() == array.tobytes()
+        theirs, mine = (list_constants([one.graph]) for one in (loaded, compiled))
+        assert [one().tobytes() for one in theirs] == [one().tobytes() for one in mine]
 
 
 def test_a_decoder_does_not_follow_weights_of_its_module_that_change():
@@ -466,7 +473,8 @@ def test_constants_at_odd_addresses_of_a_file_are_aligned_before_kernels_read_th
     results = [one(ids, scale, state=one.new_state()) for one in (odd, even)]
     for name, value in results[1].items():
         assert results[0][name].tobytes() == value.tobytes()
-    for value, array in odd.artifact.constants.items():
+    for value in odd.graph.stored_constants():
+        array = value.elements
         assert array.flags.aligned, value
         assert array.ctypes.data % array.dtype.itemsize == 0, value
     assert odd.digest == even.digest
@@ -476,10 +484,10 @@ def test_constants_at_odd_addresses_of_a_file_are_aligned_before_kernels_read_th
 
 
 def test_mapped_constants_that_kernels_read_plain_are_not_copied():
-    with reader.opened(PROGRAM, "full", mapped=True) as artifact:
-        for array in artifact.constants.values():
-            assert not array.flags.owndata
-            assert not array.flags.writeable
+    program = engine.load(PROGRAM, mmap=True)
+    plain = list(program._prepared._plain.values())
+    assert plain
+    assert all(map(is_mapped, plain))
 
 
 def test_a_file_may_not_ask_for_more_memory_than_there_is(tmp_path):

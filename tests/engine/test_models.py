@@ -13,7 +13,6 @@ from torch.utils._pytree import tree_leaves
 import engine
 from engine import exporter, passes, planner
 from engine.graph import verify
-from engine.ops import TABLE
 from engine.planner import verify as verify_plan
 from engine.runtime.report import NodeProfile, Profile, ThreadProfile, bar
 from engine.targets.cpu import CPU, native
@@ -159,7 +158,7 @@ def test_reuse_of_memory_changes_no_bit(name, monkeypatch):
 def test_every_pass_keeps_what_a_model_computes(name, options):
     options = {k: bool(v) if k == "causal" else v for k, v in options.items()}
     model, inputs = models.get(name).build(**options)
-    graph = exporter.export(model, inputs).graph
+    graph = exporter.export(model, inputs)
     arrays = [x.numpy() for x in inputs]
     before = evaluate(graph, arrays)
     for pass_name in passes.pipeline("cpu"):
@@ -174,8 +173,8 @@ def test_three_spellings_of_attention_become_one_program(causal):
     def ops(attention: str) -> list[tuple[str, object]]:
         _model, inputs, exported = export_model("transformer-tiny", attention=attention, causal=causal)
         program = engine.compile(exported, inputs)
-        launched = (i for i in program.lowered.instructions if TABLE[i.op].view is None)
-        return [(i.op, i.attributes.get("causal")) for i in launched]
+        launched = (n for n in program.lowered.nodes if n.op.view is None)
+        return [(n.op.name, n.attributes.get("causal")) for n in launched]
 
     assert ops("manual") == ops("softmax") == ops("sdpa")
     assert ("attention", causal) in ops("sdpa")

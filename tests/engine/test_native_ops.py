@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import dtypes, program
+from engine import dtypes
 from engine.config import Config
 from engine.errors import ConfigError, ExecutionError
-from engine.graph import Graph, Value, verify
+from engine.graph import Graph, Value, share_constants, verify
 from engine.ops import TABLE, TensorType
-from engine.program import Signature
 from engine.switches import kernel_variants
 from engine.targets.cpu import CPU, native
 from engine.targets.cpu.executable import CpuExecutable
@@ -84,13 +83,9 @@ def build(case: Case, lay) -> tuple[Graph, list[np.ndarray]]:
 
 
 def run(g: Graph, given: list[np.ndarray], config: Config) -> tuple[list[np.ndarray], BoundPlan]:
-    tree = {"tuple": [{"tuple": ["*"] * len(given)}, {"dict": {}}]}
-    names = tuple(v.name for v in g.inputs)
-    signature = Signature(tree, "*", tuple(range(len(given))), (0,), names)
-    artifact = program.from_graph(g, signature)
-    plan = CPU.bind(artifact, config)
-    weights = Weights(artifact)
-    target = CpuExecutable(artifact, plan, weights, CPU.lanes(config))
+    share_constants([g])
+    plan = CPU.bind(g, config)
+    target = CpuExecutable(g, plan, Weights(), CPU.lanes(config))
     # Poisoned, so that an element that is never written shows.
     results = [np.full(v.shape, 85, np.uint8).astype(dtypes.dtype(v.dtype).numpy) for v in g.outputs]
     arrays = [np.array(a, order="C") for a in given]

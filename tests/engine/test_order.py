@@ -61,7 +61,7 @@ PLANS: dict[str, tuple[list[Step], tuple[int, ...], int]] = {
 
 
 def plan(steps: list[Step], offsets: tuple[int, ...]) -> BoundPlan:
-    return BoundPlan(tuple(steps), (), offsets, (), 1024, 0, 0)
+    return BoundPlan(tuple(steps), {}, (), offsets, (), 1024, 0, 0)
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -13,17 +13,35 @@ from torch import nn
 from torch.export import Dim
 
 import engine
-from engine.graph import Graph
+from engine.graph import Constant, Graph, Joined, elements, list_constants, share_constants
+from engine.graph.forms import Cut
 from engine.ops import TensorType
-from engine.program import Signature, from_graph
 from engine.program.container import StoredTensor
 from engine.targets.cpu import CPU, native
+from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.weights import Weights
 
 
 def compiled(model, inputs, *, dynamic=None, **switches):
     model = model.eval().requires_grad_(requires_grad=False)
     return engine.compile(model, inputs, engine.Config(**switches), dynamic_shapes=dynamic)
+
+
+MODEL = torch.arange(12.0).numpy()
+"""Memory of a model."""
+
+
+@pytest.mark.parametrize(
+    "form",
+    [MODEL, MODEL[2:7], Cut(MODEL, 0, 2, 7), lambda: MODEL[2:7], Joined([MODEL, MODEL], 0)],
+    ids=["array", "part", "cut", "function", "join"],
+)
+def test_an_owned_constant_lies_in_no_memory_of_the_model(form):
+    before = elements(form).copy()
+    constant = Constant(form, TensorType("float32", before.shape))
+    assert not np.shares_memory(constant.own(), MODEL)
+    assert constant.state == "owned"
+    np.testing.assert_array_equal(constant(), before)
 
 
 class Tied(nn.Module):
@@ -43,10 +61,16 @@ def test_a_weight_is_packed_once_for_every_activation_and_number_of_rows():
     model, x = Tied(), torch.randn(64, 48)
     program = compiled(model, (x,), disable=("pick_rows",))
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
-    linears = [i for i in program.lowered.instructions if i.op == "linear"]
-    assert len({i.attributes["activation"] for i in linears}) == len(linears) == 3
-    (key,) = program._prepared.packed
-    assert key.packing.startswith("panels")
+    linears = [n for n in program.lowered.nodes if n.op.name == "linear"]
+    assert len({n.attributes["activation"] for n in linears}) == len(linears) == 3
+    (packing,) = packings_of(program._prepared)
+    assert packing.startswith("panels")
+
+
+def packings_of(weights):
+    """Checks the number of bytes, too."""
+    assert weights.packed_bytes == sum(one.data.nbytes for one in weights.packed.values())
+    return [one.step.planned.packed[one.position].packing for one in weights.packed.values()]
 
 
 def layouts_of(op, shapes, **attributes):
@@ -55,8 +79,7 @@ def layouts_of(op, shapes, **attributes):
     x, *weights = (numbers(number, *shape) for number, shape in enumerate(shapes))
     values = [graph.constant(array, f"w{number}") for number, array in enumerate(weights)]
     graph.outputs = [graph.emit(op, [graph.add_input("x", TensorType("float32", x.shape)), *values], **attributes)]
-    artifact = from_graph(graph, Signature("*", "*", (0,), (0,), ("x",)), ())
-    (step,) = CPU.bind(artifact, engine.Config()).steps
+    (step,) = CPU.bind(graph, engine.Config()).steps
     return step.planned.packed
 
 
@@ -93,8 +116,7 @@ def convolution():
 
 def packings(program):
     gc.collect()
-    assert program._prepared.packed_bytes == sum(one.data.nbytes for one in program._prepared.packed.values())
-    return {key.packing.split("_")[0] for key in program._prepared.packed}
+    return {packing.split("_")[0] for packing in packings_of(program._prepared)}
 
 
 def test_packed_copies_of_plans_that_are_gone_are_given_back(convolution):
@@ -114,8 +136,8 @@ def test_a_program_is_saved_whichever_copy_is_left(convolution, tmp_path):
     for size in (1, 28, 2, 28):
         program(torch.randn(1, 64, size, size))
         program.save(tmp_path / "p.engine")
-        again = engine.load(tmp_path / "p.engine").artifact
-        (weight,) = (again.constants[v] for v in again.constants if len(again.types[v].shape) == 4)
+        again = engine.load(tmp_path / "p.engine").graph
+        (weight,) = (v.elements for v in again.stored_constants() if len(v.shape) == 4)
         np.testing.assert_array_equal(np.sort(weight, None), np.sort(model.weight.numpy(), None))
 
 
@@ -126,28 +148,30 @@ def test_the_last_copy_of_the_elements_stays():
     graph = Graph("one")
     x = graph.add_input("x", TensorType("float32", (3, 24)))
     graph.outputs = [graph.emit("linear", [x, graph.constant(weight, "w"), None, None])]
-    artifact = from_graph(graph, Signature("*", "*", (0,), (0,), ("x",)), ())
-    weights = Weights(artifact, borrowed=True)
-    narrow, wide = (
-        CPU.bind(artifact, engine.Config(isa=isa)) for isa in (native.kernel_isas("f32")[i] for i in (0, -1))
-    )
-    (number,) = artifact.constants
+    share_constants([graph])
+    (constant,) = list_constants([graph])
+    assert constant.state == "borrowed"
+    weights = Weights()
+
+    def executable(number):
+        plan = CPU.bind(graph, engine.Config(isa=native.kernel_isas("f32")[number]))
+        return CpuExecutable(graph, plan, weights, 1)
 
     def layouts():
-        np.testing.assert_array_equal(artifact.constants[number], weight)
-        assert weights.packed_bytes == sum(one.data.nbytes for one in weights.packed.values())
-        return [key.packing for key in weights.packed]
+        np.testing.assert_array_equal(constant(), weight)
+        assert constant.state == "packed"
+        return packings_of(weights)
 
-    first = weights.prepare(narrow)
+    first = executable(0)
     (name,) = layouts()
-    second = weights.prepare(wide)
+    second = executable(-1)
     assert len(layouts()) == 2
     del first
     (other,) = layouts()  # the elements are read from the second copy now
     assert other != name
     del second
     assert layouts() == [other]  # no plan uses it, but it is the only copy
-    third = weights.prepare(narrow)
+    third = executable(0)
     assert layouts() == [name]
     del third
 
@@ -169,7 +193,7 @@ def many(tmp_path, monkeypatch):
 
 
 def bytes_of(program):
-    return {key: one.data.tobytes() for key, one in program._prepared.packed.items()}
+    return {(one.value.name, key[1:]): one.data.tobytes() for key, one in program._prepared.packed.items()}
 
 
 def test_several_threads_pack_the_same_bytes(many):

@@ -18,7 +18,7 @@ from engine.errors import ConfigError
 from engine.graph import Graph
 from engine.ops import TensorType
 from engine.passes.precision import PRECISIONS
-from engine.program import Signature, container, from_graph
+from engine.program import container
 from engine.targets import interpreter
 from engine.targets.cpu import native
 from suites import models
@@ -39,7 +39,7 @@ def arrays(result):
 
 
 def encodings(program):
-    return {str(t.encoding) for t in program.artifact.types if t.encoding is not None}
+    return {str(v.type.encoding) for v in program.graph.constants() if v.components}
 
 
 SOME = {
@@ -62,16 +62,16 @@ SOME = {
 def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precision, tmp_path):
     _model, inputs, exported = export_model(name)
     plain, program = (compiled(exported, inputs, one) for one in (None, precision))
-    assert program.artifact.weight_bytes < plain.artifact.weight_bytes
+    assert program.graph.weight_bytes < plain.graph.weight_bytes
     assert encodings(program)
-    state = {"state": program.new_state()} if program.artifact.states else {}
+    state = {"state": program.new_state()} if program.graph.states else {}
     got = arrays(program(*inputs, **state))
     program.save(tmp_path / "p.engine")
     loaded = engine.load(tmp_path / "p.engine", config=engine.Config(target="interpreter"))
     assert loaded.digest == program.digest
     on_cpu = engine.load(tmp_path / "p.engine", config=references_of(program))
     for again in (loaded, on_cpu):
-        state = {"state": again.new_state()} if again.artifact.states else {}
+        state = {"state": again.new_state()} if again.graph.states else {}
         for expected, result in zip(got, arrays(again(*inputs, **state)), strict=True):
             np.testing.assert_array_equal(expected, result)
 
@@ -79,7 +79,7 @@ def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precis
 def references_of(program):
     """The cpu, with a reference kernel for every op of `program` that has one."""
     known = {kernel.op for kernel in native.kernels() if kernel.is_reference}
-    used = {instruction.op for instruction in program.artifact.instructions}
+    used = {node.op.name for node in program.graph.nodes}
     return engine.Config(variant=dict.fromkeys(used & known, "reference"))
 
 
@@ -161,22 +161,19 @@ def test_no_convolution_with_a_stored_weight_is_slow(pictures, precision):
 
 def test_only_convolutions_of_one_group_round_the_other_factor_to_bfloat16(pictures):
     program = compiled(*pictures, "bf16")
-    found = [(i.attributes["groups"], i.attributes["compute"]) for i in program.artifact.instructions if i.op == "conv"]
+    convolutions = [n for n in program.graph.nodes if n.op.name == "conv"]
+    found = [(n.attributes["groups"], n.attributes["compute"]) for n in convolutions]
     assert found == [(1, "bfloat16"), (16, "element"), (4, "element"), (1, "bfloat16"), (1, "bfloat16")]
-    assert all(
-        program.artifact.types[i.inputs[1]].encoding == BFLOAT16
-        for i in program.artifact.instructions
-        if i.op == "conv"
-    )
+    assert all(n.operand("weight").type.encoding == BFLOAT16 for n in convolutions)
 
 
 def test_convolutions_of_a_bfloat16_model_are_stored_so_where_a_batch_norm_was_folded_into_them(pictures):
     model, (x,) = pictures
     exact = model.double()(x.bfloat16().double())
     program = compiled(model.bfloat16(), (x.bfloat16(),), None)
-    convolutions = [i for i in program.artifact.instructions if i.op == "conv"]
-    assert not any(i.op == "mul" for i in program.artifact.instructions)
-    assert all(program.artifact.types[i.inputs[1]].encoding == BFLOAT16 for i in convolutions)
+    convolutions = [n for n in program.graph.nodes if n.op.name == "conv"]
+    assert not any(n.op.name == "mul" for n in program.graph.nodes)
+    assert all(n.operand("weight").type.encoding == BFLOAT16 for n in convolutions)
     # Six layers round weights or x to 8 bits, and the result is rounded once more.
     assert (program(x.bfloat16()).double() - exact).abs().max() < 2**-6 * exact.abs().max()
 
@@ -206,9 +203,9 @@ def net():
 
 def test_int4_stores_groups_where_they_fit_and_channels_elsewhere(net):
     program = compiled(*net, "int4_weight")
-    stored = {i.op: [] for i in program.artifact.instructions}
-    for i in program.artifact.instructions:
-        stored[i.op] += [str(program.artifact.types[v].encoding) for v in i.inputs if v in program.artifact.components]
+    stored = {n.op.name: [] for n in program.graph.nodes}
+    for n in program.graph.nodes:
+        stored[n.op.name] += [str(v.type.encoding) for v in n.inputs if v is not None and v.components]
     assert stored["embedding"] == ["int4_group32@1"]
     assert stored["linear"] == ["int4_group32@1", "int4_group32@1", "int8_channel@0"]  # 40 is no multiple of 32
     assert stored["conv"] == ["int8_channel@0"]
@@ -260,8 +257,8 @@ def test_weights_that_are_joined_keep_one_scale_each():
     for factor, module in enumerate(model.children()):
         module.weight.mul_(10**factor)
     program = compiled(model, (torch.randn(3, 32),), "int8_weight_tensor")
-    (joined,) = program.artifact.components.values()
-    scale = program.artifact.constants[joined["scale"]]
+    (joined,) = (v for v in program.graph.constants() if v.components)
+    scale = joined.components["scale"].elements
     expected = [(module.weight.abs().max() / 127, len(module.weight)) for module in model.children()]
     np.testing.assert_allclose(scale, np.repeat(*zip(*expected, strict=True)), rtol=1e-6)
 
@@ -301,8 +298,8 @@ def test_a_tied_table_is_stored_once():
             return nn.functional.linear(self.table(ids), self.table.weight)
 
     program = compiled(Tied().eval(), (torch.arange(4),), "int8_weight")
-    assert len(program.artifact.components) == 1
-    assert program.artifact.weight_bytes == 20 * 32 + 20 * 4
+    assert len([v for v in program.graph.constants() if v.components]) == 1
+    assert program.graph.weight_bytes == 20 * 32 + 20 * 4
 
 
 @pytest.mark.parametrize(
@@ -352,8 +349,7 @@ def test_every_encoding_of_a_weight_runs():
         value = graph.add_input("x", TensorType("float32", (3, 128)))
         stored = graph.encode(graph.constant(weight, "w"), encoding)
         graph.outputs = [graph.emit("linear", [value, stored, None, None])]
-        signature = Signature("*", "*", (0,), (0,), ("x",))
-        (found,) = interpreter.run(from_graph(graph, signature, ()), [x])
+        (found,) = interpreter.run(graph, [x])
         np.testing.assert_allclose(
             found, (x.astype(np.float64) @ decoded.T).astype(np.float32), rtol=1e-6, err_msg=family
         )

@@ -14,6 +14,7 @@ from torch.export import Dim
 
 import engine
 from engine.errors import ExecutionError, ProgramError
+from engine.program import document_of
 from engine.runtime.report import MODULE_WIDTH, shortened
 from tests import messages
 from tests.files import saved_with
@@ -54,12 +55,12 @@ def compiled(config=None):
 
 
 def traced(program, x):
-    """(origin, elements) of each value that an instruction makes and that has an origin."""
-    trace = program.trace(x, keep=range(len(program.lowered.instructions)))
-    for node, instruction in zip(trace.nodes, program.lowered.instructions, strict=True):
-        for value, array in zip(instruction.outputs, node.outputs, strict=True):
-            if value in program.lowered.origins:
-                yield program.lowered.origins[value], array
+    """(origin, elements) of each value that a node makes and that has an origin."""
+    trace = program.trace(x, keep=range(len(program.lowered.nodes)))
+    for traced, node in zip(trace.nodes, program.lowered.nodes, strict=True):
+        for value, array in zip(node.outputs, traced.outputs, strict=True):
+            if value.origin is not None:
+                yield value.origin, array
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
@@ -84,17 +85,17 @@ def test_a_file_holds_the_origins_but_they_are_not_in_the_digest(tmp_path):
     program = compiled()
     program.save(tmp_path / "p")
     loaded = engine.load(tmp_path / "p")
-    assert loaded.artifact.document() == program.artifact.document()
+    assert document_of(loaded.graph)[0] == document_of(program.graph)[0]
     saved_with(program, tmp_path / "without", lambda header: header.pop("origins"))
     without = engine.load(tmp_path / "without")
     assert without.digest == loaded.digest == program.digest
-    assert not without.artifact.origins
-    assert "origins" not in without.artifact.document()
-    assert {i.module for i in without.artifact.instructions} == {""}
+    assert {value.origin for node in without.graph.nodes for value in node.outputs} == {None}
+    assert "origins" not in document_of(without.graph)[0]
+    assert {node.source.module for node in without.graph.nodes} == {""}
 
 
 def test_no_folder_of_this_machine_is_in_a_file():
-    origins = compiled().artifact.document()["origins"]
+    origins = document_of(compiled().graph)[0]["origins"]
     assert {source.count("/") for source in origins["sources"] if source} == {1}
     assert "body.0.left" in origins["modules"]
     assert len(json.dumps(origins)) < 6000
@@ -102,9 +103,9 @@ def test_no_folder_of_this_machine_is_in_a_file():
 
 def test_a_merged_product_is_in_the_module_that_contains_its_parts():
     program = compiled()
-    merged = next(i for i in program.lowered.instructions if i.op == "linear")
-    assert merged.outputs[0] not in program.lowered.origins
-    assert merged.module == "body.0"
+    merged = next(node for node in program.lowered.nodes if node.op.name == "linear")
+    assert merged.output.origin is None
+    assert merged.source.module == "body.0"
 
 
 class Up(nn.Module):
@@ -146,10 +147,10 @@ def test_a_fused_launch_has_module_and_line_of_its_product(tmp_path):
     compiled = engine.compile(model, (torch.randn(4, 8),))
     compiled.save(tmp_path / "p")
     for program in (compiled, engine.load(tmp_path / "p")):
-        fused, merged = (i for i in program.lowered.instructions if i.op == "linear")
+        fused, merged = (node for node in program.lowered.nodes if node.op.name == "linear")
         assert fused.attributes["activation"] == "relu"
-        assert (fused.source, fused.module) == (line, "0.up")
-        assert merged.module == "0.gates", "the module that contains both products"
+        assert fused.source == (line, "0.up")
+        assert merged.source.module == "0.gates", "the module that contains both products"
         x = torch.randn(4, 8)
         for found in (program.profile(x, runs=1, roofs=False), program.trace(x)):
             assert (line, "0.up") in {(node.source, node.module) for node in found.nodes if node.op == "linear"}
@@ -160,19 +161,19 @@ def test_a_file_without_modules_of_instructions_has_those_of_its_values(tmp_path
     """As earlier engines wrote it: a fused launch is then in the module of its last call."""
     program = engine.compile(nn.Sequential(Pair()).eval(), (torch.randn(4, 8),))
     saved_with(program, tmp_path / "p", lambda header: header["origins"].pop("instructions"))
-    fused = next(i for i in engine.load(tmp_path / "p").artifact.instructions if i.op == "linear")
-    assert fused.module == "0.clip"
+    fused = next(node for node in engine.load(tmp_path / "p").graph.nodes if node.op.name == "linear")
+    assert fused.source.module == "0.clip"
 
 
 def test_the_entries_of_a_decoder_keep_their_origins(tmp_path):
     decoder = engine.compile_decoder(golden.set_weights(golden.Tied()), golden.MAX_LENGTH)
     decoder.save(tmp_path / "d")
     loaded = engine.load_decoder(tmp_path / "d")
-    for name, theirs in loaded._artifacts.items():
-        mine = decoder._artifacts[name]
-        assert theirs.document() == mine.document()
-        made = [value for i in theirs.instructions for value in i.outputs]
-        assert sum(value in theirs.origins for value in made) > 0.8 * len(made)
+    for name, theirs in loaded._graphs.items():
+        mine = decoder._graphs[name]
+        assert document_of(theirs)[0] == document_of(mine)[0]
+        made = [value for node in theirs.nodes for value in node.outputs]
+        assert sum(value.origin is not None for value in made) > 0.8 * len(made)
 
 
 HOSTILE = {
@@ -190,7 +191,7 @@ HOSTILE = {
     "an unknown op": lambda o, h: o["views"].append([["evil", {}]]),
     "an attribute of another kind": lambda o, h: o["views"].append([["reshape", {"shape": "x"}]]),
     "a shape of many axes": lambda o, h: o["views"].append([["reshape", {"shape": [1] * 9}]]),
-    "modules of fewer instructions": lambda o, h: o["instructions"].pop(),
+    "modules of fewer nodes": lambda o, h: o["instructions"].pop(),
     "an instruction in a module that there is not": lambda o, h: o["instructions"].__setitem__(0, 99),
     "a long chain": lambda o, h: o["views"].append([["reshape", {"shape": [1]}]] * 17),
     "a formula of another size": lambda o, h: o["views"].append([["reshape", {"shape": [{"size": [[["evil"], 1]]}]}]]),

@@ -53,7 +53,7 @@ def test_what_lists_no_positions_is_refused(program, keep):
         program.trace(X, keep=keep)
 
 
-def test_a_position_that_no_instruction_has_is_refused_with_the_nearest(program):
+def test_a_position_that_no_node_has_is_refused_with_the_nearest(program):
     count = len(program.trace(X).nodes)
     for position in (count, 999, -1):
         with messages.raises(ConfigError):

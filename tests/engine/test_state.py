@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import itertools
 import threading
@@ -15,6 +14,7 @@ from torch import nn
 
 import engine
 from engine.errors import EngineError, ProgramError, ShapeError
+from engine.graph import copy_graph, specialise
 from tests import messages
 from tests.files import saved_with
 
@@ -278,11 +278,11 @@ def test_a_state_that_would_change_its_size_is_refused_when_a_call_brings_sizes(
             self.total.add_(x.sum())
             return x * 2
 
-    artifact = engine.compile(Sums().eval(), (torch.zeros(4),), dynamic_shapes=shapes).lowered
-    damaged = dataclasses.replace(artifact, outputs=(*artifact.call_outputs, *artifact.call_inputs))
-    damaged.at({"n": 4})
+    damaged = copy_graph(engine.compile(Sums().eval(), (torch.zeros(4),), dynamic_shapes=shapes).lowered)
+    damaged.outputs = [*damaged.call_outputs, *damaged.call_inputs]
+    specialise(damaged, {"n": 4})
     with messages.raises(ShapeError):
-        damaged.at({"n": 5})
+        specialise(damaged, {"n": 5})
 
 
 class Grow(nn.Module):

@@ -8,12 +8,10 @@ import torch
 from torch import nn
 
 import engine
-from engine import program
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.graph import Graph
 from engine.ops import TensorType
-from engine.program import Signature
 from engine.targets.cpu import CPU, native
 from tests import messages
 
@@ -26,8 +24,7 @@ def chosen(x: tuple[int, int, int, int], channels: int, **changed) -> str:
     value = g.add_input("x", TensorType("float32", x))
     weight = g.constant(np.zeros((channels, x[3], 3, 3), np.float32), "weight")
     g.outputs = [g.emit("conv", [value, weight, None, None], **{**SPATIAL, **changed})]
-    signature = Signature({"tuple": [{"tuple": ["*"]}, {"dict": {}}]}, "*", (0,), (0,), ("x",))
-    (step,) = CPU.bind(program.from_graph(g, signature), Config()).steps
+    (step,) = CPU.bind(g, Config()).steps
     return step.kernel.variant
 
 
@@ -94,7 +91,7 @@ def test_weights_are_kept_beside_their_transforms(tmp_path):
     with torch.no_grad():
         for value in model.parameters():
             value.zero_()
-    kept = {array.tobytes() for array in compiled.artifact.constants.values()}
+    kept = {value.elements.tobytes() for value in compiled.graph.stored_constants()}
     assert {array.tobytes() for array in before.values()} <= kept
     compiled.save(tmp_path / "net.engine")
     loaded = engine.load(tmp_path / "net.engine", config=Config(variant={"conv": "winograd4"}))

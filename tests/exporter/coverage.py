@@ -13,9 +13,10 @@ from torch._ops import OpOverload
 
 import engine
 from engine.exporter import export_with_torch, translate
-from engine.exporter.coverage import PAGE, TABLE, page
+from engine.exporter.coverage import TABLE
 from engine.exporter.handlers import HANDLERS, overload
 from tests.exporter import cases_decomposed, cases_numeric, cases_order, cases_pointwise, cases_shape, cases_spatial
+from tools.aten_page import PAGE, page
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (cases_pointwise, cases_numeric, cases_shape, cases_order, cases_spatial, cases_decomposed)
@@ -80,7 +81,7 @@ def _compiled(case, groups):
     except (RuntimeError, TypeError) as error:
         raise Unexported from error
     exported = export_with_torch(program, inputs)
-    graph = translate(exported).graph
+    graph = translate(exported)
     # The program after its decompositions, which take most of the time.
     found, expected = engine.compile(exported.program, inputs)(*inputs), module(*inputs)
     leaves = (torch.utils._pytree.tree_leaves(one) for one in (found, expected))

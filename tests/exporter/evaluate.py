@@ -34,13 +34,13 @@ def evaluate(graph, arrays):
     return [read(value) for value in graph.outputs]
 
 
-def call(exported, *args, **kwargs):
+def call(graph, *args, **kwargs):
     """The user's result, in the user's structure, from the exported graph."""
     leaves = torch.utils._pytree.tree_flatten((args, kwargs))[0]
-    interface = exported.interface
-    used = [(slot, leaf) for slot, leaf in zip(interface.input_slots, leaves, strict=True) if isinstance(slot, int)]
-    outputs = evaluate(exported.graph, [to_numpy(leaf) for _slot, leaf in sorted(used, key=lambda pair: pair[0])])
-    results = [to_torch(outputs[s]) if isinstance(s, int) else s["constant"] for s in interface.output_slots]
-    if exported.rebuild is not None:
-        return exported.rebuild(results)
-    return tree.unflatten(interface.output_tree, results)
+    signature = graph.signature
+    used = [(slot, leaf) for slot, leaf in zip(signature.input_slots, leaves, strict=True) if isinstance(slot, int)]
+    outputs = evaluate(graph, [to_numpy(leaf) for _slot, leaf in sorted(used, key=lambda pair: pair[0])])
+    results = [to_torch(outputs[s]) if isinstance(s, int) else s["constant"] for s in signature.output_slots]
+    if signature.rebuild is not None:
+        return signature.rebuild(results)
+    return tree.unflatten(signature.output_tree, results)

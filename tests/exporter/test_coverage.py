@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from engine.exporter.coverage import PAGE, packets, page, rows
+from engine.exporter.coverage import packets, rows
 from engine.exporter.handlers import HANDLERS, overload
 from tests.exporter.coverage import NAMES, ROOT, row
+from tools.aten_page import PAGE, page
 
 ROWS = {one["name"]: one for one in rows()}
 

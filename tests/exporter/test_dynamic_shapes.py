@@ -96,7 +96,7 @@ def test_shapes_that_fit_let_the_size_vary(shapes):
     program = compiled(shapes)
     x = torch.randn(9, 4)
     torch.testing.assert_close(program(x, *EXAMPLE[1:]), Nested()(x, *EXAMPLE[1:]))
-    assert list(program.artifact.scope.symbols) == ["batch"]
+    assert list(program.graph.scope.symbols) == ["batch"]
 
 
 def test_positional_inputs_without_names_are_numbered():

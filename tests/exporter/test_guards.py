@@ -84,9 +84,9 @@ def test_sizes_of_a_program_of_torch_are_named_by_their_input_and_axis():
         chosen = {name: examples[name] for name in order}
         exported = torch.export.export(Joined(), (), chosen, dynamic_shapes=order)
         program = engine.compile(exported, ((), chosen))
-        assert set(program.artifact.scope.symbols) == {"first_0", "first_1"}
-        types = dict(zip(program.artifact.signature.input_names, program.artifact.call_inputs, strict=True))
-        assert repr(program.artifact.types[types["second"]].shape) == "(2*first_0,)"
+        assert set(program.graph.scope.symbols) == {"first_0", "first_1"}
+        values = dict(zip(program.graph.signature.input_names, program.graph.call_inputs, strict=True))
+        assert repr(values["second"].shape) == "(2*first_0,)"
         given = {"first": torch.randn(4, 2), "second": torch.randn(8)}
         torch.testing.assert_close(program(**given), Joined()(**given), rtol=0, atol=0)
         assert "first_0=4 of 2" in program.report(first_0=4).sizes[0]

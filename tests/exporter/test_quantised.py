@@ -49,11 +49,8 @@ def plain():
 
 def stored(program):
     """Shape of each encoded constant that is read -> its integers and scales, as the program stores them."""
-    artifact = program.artifact
-    read = {v for i in artifact.instructions for v in i.inputs if v in artifact.components}
-    return {
-        artifact.types[v].shape: {n: artifact.constants[c] for n, c in artifact.components[v].items()} for v in read
-    }
+    read = (v for node in program.graph.nodes for v in node.inputs if v is not None and v.components)
+    return {v.shape: {name: part.elements for name, part in v.components.items()} for v in read}
 
 
 def has_fast_kernels(program):

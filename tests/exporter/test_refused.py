@@ -168,15 +168,14 @@ class Steps(nn.Module):
 
 
 def test_writes_to_buffers_become_states_by_name_and_none_is_lost():
-    exported = export(Steps().eval(), (f32(2, 4),))
-    graph = exported.graph
-    assert [(name, None if first is None else first.tolist()) for name, first in graph.states] == [
+    graph = export(Steps().eval(), (f32(2, 4),))
+    assert [(name, None if first is None else first.elements.tolist()) for name, first in graph.states] == [
         ("rows", None),
         ("steps", 5),
     ]
     assert [str(value.type) for value in graph.inputs] == ["float32[2, 4]", "float32[2, 4]", "int64[]"]
     assert [value.node.op.name for value in graph.outputs] == ["mul", "mul", "add"]
-    assert (exported.interface.input_slots, exported.interface.output_slots) == ((0,), (0,))
+    assert (graph.signature.input_slots, graph.signature.output_slots) == ((0,), (0,))
 
 
 class Overlapping(nn.Module):

@@ -80,14 +80,16 @@ def _one(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from engine.graph import elements
     from engine.program import container
     from tests.fuzz import samples
     from tests.fuzz.programs import Draft
 
     path = Path(options.what)
     if path.exists():
-        header, tensors = container.read(path)
-        draft = Draft(json.loads(header), tensors, [])
+        with container.opened(path, mapped=False) as (header, tensors):
+            constants = {name: elements(tensor) for name, tensor in tensors.items()}
+        draft = Draft(json.loads(header), constants, [])
         print(samples.describe(samples.Sample(0, "file", "", str(path), "", draft, {})))
     else:
         print(samples.describe(samples.sample(int(options.what))))

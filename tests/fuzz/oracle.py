@@ -18,9 +18,9 @@ import numpy as np
 import engine
 from engine import Config, dtypes, tree
 from engine.errors import ConfigError, ExecutionError, ProgramError, ShapeError
+from engine.graph import Graph, Node, Value, specialise
 from engine.memory import as_array
 from engine.ops import TensorType
-from engine.program import Artifact, Instruction
 from engine.runtime.program import Program
 from engine.targets.cpu import native
 from tests.fuzz import compare
@@ -114,7 +114,7 @@ class _Checker:
         return Outcome(self.stage, self.error, finding, self.kernels)
 
     def load(self, **switches: Any) -> Program:
-        """The program. A variant that no instruction can use is left out."""
+        """The program. A variant that no node can use is left out."""
         try:
             return engine.load(self.path, **self.reading, config=Config(**self.config, **switches))
         except ConfigError:
@@ -133,27 +133,27 @@ class _Checker:
             return
         self.stage = "bound"
         report = program.report()
-        artifact = program.lowered
-        example = artifact.at(artifact.scope.example)
-        returned = sum(example.types[v].nbytes for v in example.call_outputs)
-        flops = max(report.flops, report.executed_flops, *(_visits(example, i) for i in example.instructions))
+        graph = program.lowered
+        example = specialise(graph, graph.scope.example)
+        returned = sum(value.type.nbytes for value in example.call_outputs)
+        flops = max(report.flops, report.executed_flops, *map(_visits, example.nodes))
         work = flops > MOST_FLOPS or max(report.bytes, returned) > MOST_BYTES
         # What no machine has memory for is called nevertheless: it must fail as promised, and at once.
         if not _can_be_passed(example) or (work and report.arena_bytes + returned < IMPOSSIBLE):
             return
         two, plain = self.load(threads=2), self.load(target="interpreter")
-        for sizes in self.sizes(artifact):
+        for sizes in self.sizes(graph):
             self.call(program, two, plain, sizes)
         self.kernels = tuple(name for name, _ in report.kernels)
         self.wrong_arguments(program)
 
-    def sizes(self, artifact: Artifact) -> list[dict[str, int]]:
+    def sizes(self, graph: Graph) -> list[dict[str, int]]:
         """Sizes of calls: the example's, and others where the program takes them."""
-        example = artifact.scope.example
+        example = graph.scope.example
         if not example:
             return [example]
         others = []
-        for name, symbol in artifact.scope.symbols.items():
+        for name, symbol in graph.scope.symbols.items():
             near = max(min(symbol.high, symbol.example + self.rng.randint(1, 9)), symbol.low)
             others += [{**example, name: size} for size in (symbol.low, near) if size <= symbol.example + 64]
         return [example, *others]
@@ -162,20 +162,20 @@ class _Checker:
 
     def call(self, program: Program, two: Program, plain: Program, sizes: dict[str, int]) -> None:
         """One call by each target, compared."""
-        artifact = program.lowered
+        graph = program.lowered
         try:
-            fixed = artifact if artifact.is_fixed else artifact.at(sizes)
+            fixed = graph if graph.is_fixed else specialise(graph, sizes)
             if not _can_be_passed(fixed):
                 return
             args, kwargs = self.arguments(fixed)
             leaves, states = self.results(program, args, kwargs)
         except ShapeError as error:
-            if self.is_valid and artifact.is_fixed:
+            if self.is_valid and graph.is_fixed:
                 raise Finding(f"the right arguments are refused: {error}") from None
             self.stage, self.error = "refused call", str(error)
             return
         except ConfigError as error:  # other sizes have another plan, which may not be able to use the variant
-            if "variant" not in self.config or artifact.is_fixed:
+            if "variant" not in self.config or graph.is_fixed:
                 raise
             self.stage, self.error = "refused call", str(error)
             return
@@ -186,18 +186,16 @@ class _Checker:
         self.stage = "ran"
         again, states_again = self.results(two, args, kwargs)
         _same_bytes("threads 1 and 2", [*leaves, *states], [*again, *states_again])
-        compared = sum(t.nbytes for t in fixed.types) <= MOST_COMPARED
-        if compared and all(_is_quick(fixed, i) for i in fixed.instructions):
+        compared = sum(value.type.nbytes for value in _list_values(fixed)) <= MOST_COMPARED
+        if compared and all(map(_is_quick, fixed.nodes)):
             try:
                 reference, _ = self.results(plain, args, kwargs)
             except ProgramError:
                 return  # a definition may need an intermediate value that no machine has memory for
             except ExecutionError as error:
                 # The definitions look at every index; kernels at none where there is nothing to read. Passes drop
-                # instructions whose results nobody reads.
-                if program.artifact.lowered and all(
-                    fixed.types[value].size for i in fixed.instructions for value in i.outputs
-                ):
+                # nodes whose results nobody reads.
+                if program.graph.lowered and all(value.type.size for node in fixed.nodes for value in node.outputs):
                     raise Finding(f"the definition fails and C does not: {error}") from None
                 return
             for one, other in zip(leaves, reference, strict=True):
@@ -232,25 +230,26 @@ class _Checker:
     def trace(
         self,
         program: Program,
-        fixed: Artifact,
+        fixed: Graph,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         leaves: list[np.ndarray],
         states: list[np.ndarray],
     ) -> None:
-        """Each instruction against its definition on the very operands that it had, then the results bit by bit.
+        """Each node against its definition on the very operands that it had, then the results bit by bit.
 
         The traced run gives every value memory of its own, so a fault of the memory plan shows as other bits.
         """
         if program.lowered.states:
             kwargs = {**kwargs, "state": program.new_state()}
-        nodes = program.trace(*args, keep=range(len(fixed.instructions)), **kwargs).nodes
-        values: dict[int, np.ndarray] = dict(fixed.constants)
-        for node, instruction in zip(nodes, fixed.instructions, strict=True):
-            values |= zip(instruction.outputs, node.outputs or (), strict=True)
-            wrong = compare.difference(node.op, node.inputs or (), instruction.attributes, (node.outputs or ())[0])
+        nodes = program.trace(*args, keep=range(len(fixed.nodes)), **kwargs).nodes
+        values = {value: value.elements for value in fixed.constants() if value.is_plain}
+        for traced_node, node in zip(nodes, fixed.nodes, strict=True):
+            results = traced_node.outputs or ()
+            values |= zip(node.outputs, results, strict=True)
+            wrong = compare.difference(node.op.name, traced_node.inputs or (), node.attributes, results[0])
             if wrong is not None:
-                raise Finding(f"wrong result: {wrong}\n{instruction}")
+                raise Finding(f"wrong result: {wrong}\n{node}")
         slots = [slot for slot in fixed.signature.output_slots if isinstance(slot, int)]
         traced = [values.get(fixed.call_outputs[slot]) for slot in slots]
         traced += [values.get(value) for value in fixed.state_outputs]
@@ -259,12 +258,12 @@ class _Checker:
 
     # --- arguments ----------------------------------------------------------------------------------------------------
 
-    def arguments(self, artifact: Artifact) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments of the artifact's types: those of the sample, made to fit."""
-        arrays = [self.array(number, artifact.types[value]) for number, value in enumerate(artifact.call_inputs)]
-        slots = artifact.signature.input_slots
+    def arguments(self, graph: Graph) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments of the graph's types: those of the sample, made to fit."""
+        arrays = [self.array(number, value.type) for number, value in enumerate(graph.call_inputs)]
+        slots = graph.signature.input_slots
         leaves = [arrays[slot] if isinstance(slot, int) else slot["constant"] for slot in slots]
-        args, kwargs = tree.unflatten(artifact.signature.input_tree, leaves)
+        args, kwargs = tree.unflatten(graph.signature.input_tree, leaves)
         return args, kwargs
 
     def array(self, number: int, type_: TensorType) -> np.ndarray:
@@ -279,11 +278,11 @@ class _Checker:
 
     def wrong_arguments(self, program: Program) -> None:
         """Arguments that do not fit are a ShapeError."""
-        artifact = program.lowered
-        if not artifact.call_inputs or not artifact.is_fixed or not program._boundary.is_flat:
+        graph = program.lowered
+        if not graph.call_inputs or not graph.is_fixed or not program._boundary.is_flat:
             return
-        args, _ = self.arguments(artifact)
-        state = {"state": program.new_state()} if artifact.states else {}
+        args, _ = self.arguments(graph)
+        state = {"state": program.new_state()} if graph.states else {}
         position = self.rng.randrange(len(args))
         wrong: tuple[Any, ...] = (
             args[:-1],
@@ -301,10 +300,15 @@ class _Checker:
             raise Finding(f"wrong arguments are taken: {[getattr(a, 'shape', a) for a in bad]}")
 
 
-def _can_be_passed(artifact: Artifact) -> bool:
+def _can_be_passed(graph: Graph) -> bool:
     """True where NumPy can make the inputs; it refuses even empty arrays whose other axes are very long."""
-    types = [artifact.types[v] for v in artifact.inputs]
+    types = [value.type for value in graph.inputs]
     return sum(math.prod(max(n, 1) for n in t.shape) * dtypes.dtype(t.dtype).size for t in types) <= MOST_BYTES
+
+
+def _list_values(graph: Graph) -> set[Value]:
+    """All values of a graph, components of encoded constants included."""
+    return {*graph.inputs, *graph.stored_constants(), *(value for node in graph.nodes for value in node.outputs)}
 
 
 def _changed(args: tuple[Any, ...], position: int, value: Any) -> tuple[Any, ...]:
@@ -317,31 +321,28 @@ def _same_bytes(what: str, some: list[np.ndarray], others: list[np.ndarray]) -> 
             raise Finding(f"{what}: other bits in result {number}: {one.reshape(-1)[:8]} and {other.reshape(-1)[:8]}")
 
 
-def _visits(artifact: Artifact, instruction: Instruction) -> int:
+def _visits(node: Node) -> int:
     """Steps of the reference kernel of `conv_transpose`, which looks at every tap for each element of its result."""
-    if instruction.op != "conv_transpose":
-        return 0
-    _x, weight, *_ = instruction.inputs
-    return 0 if weight is None else artifact.types[instruction.outputs[0]].size * artifact.types[weight].size
+    return node.output.type.size * node.operand("weight").type.size if node.op.name == "conv_transpose" else 0
 
 
-def _is_quick(artifact: Artifact, instruction: Instruction) -> bool:
+def _is_quick(node: Node) -> bool:
     """True where the NumPy definition neither loops long in Python nor pads its operand to a very large one."""
-    attributes = instruction.attributes
-    if "low" not in attributes or instruction.op == "pad":
+    op, attributes = node.op.name, node.attributes
+    if "low" not in attributes or op == "pad":
         return True
-    x, *others = [None if v is None else artifact.types[v] for v in instruction.inputs]
+    x, *others = node.input_types
     axes = len(attributes["low"])
-    position = {"conv": 0, "conv_transpose": 0, "expand_depthwise": 2}.get(instruction.op)
+    position = {"conv": 0, "conv_transpose": 0, "expand_depthwise": 2}.get(op)
     weight = None if position is None else others[position]
     kernel = attributes["kernel"] if weight is None else weight.shape[2:]
     if x is None or math.prod(kernel) > MOST_STEPS:
         return False
-    is_last = attributes.get("channels_last", instruction.op == "expand_depthwise")
+    is_last = attributes.get("channels_last", op == "expand_depthwise")
     size = x.shape[1:-1] if is_last else x.shape[2:]
     padded = math.prod(max(n, 1) for n in x.shape) // math.prod(max(n, 1) for n in size)
     for axis in range(axes):
-        step = attributes["stride"][axis] if instruction.op == "conv_transpose" else 1
+        step = attributes["stride"][axis] if op == "conv_transpose" else 1
         reach = attributes.get("dilation", (1,) * axes)[axis] * kernel[axis]
         padded *= max(size[axis], 1) * step + abs(attributes["low"][axis]) + abs(attributes["high"][axis]) + reach
     return padded <= MOST_COMPARED

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine import dtypes, program, sizes, tree
-from engine.graph import Graph, Value
+from engine.graph import Graph, Signature, Value, elements
 from engine.ops import TABLE, TensorType
 from tests.fuzz.operands import MOST_ELEMENTS, REFUSALS, RUNNABLE, Application, draw
 
@@ -184,9 +184,10 @@ class _Builder:
         count = len(graph.inputs) - len(graph.states)
         arrays = [self.given[value] for value in graph.inputs[:count]]
         outputs = len(graph.outputs) - len(graph.states)
-        artifact = program.from_graph(graph, _signature(rng, count, outputs, simple=simple))
-        tensors = {f"constant.{value}": array for value, array in artifact.constants.items()}
-        return Draft(json.loads(json.dumps(artifact.document())), tensors, arrays)
+        graph.signature = _signature(rng, count, outputs, simple=simple)
+        document, constants = program.document_of(graph)
+        tensors = {program.tensor_name(number): elements(form) for number, form in constants.items()}
+        return Draft(json.loads(json.dumps(document)), tensors, arrays)
 
     def _add_states(self) -> None:
         """Let one or two inputs outlive a call. The new elements are a result of the same type, or computed from it."""
@@ -201,7 +202,8 @@ class _Builder:
             graph.inputs.remove(state)
             graph.inputs.append(state)
             graph.outputs.append(new)
-            graph.states.append((f"buffer{number}", rng.choice((None, self.given[state]))))
+            initial = rng.choice((None, graph.constant(self.given[state])))
+            graph.states.append((f"buffer{number}", initial))
 
     def _updated(self, state: Value) -> Value:
         if self.rng.random() < 0.3:
@@ -223,7 +225,7 @@ def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
-def _signature(rng: Random, inputs: int, outputs: int, *, simple: bool) -> program.Signature:
+def _signature(rng: Random, inputs: int, outputs: int, *, simple: bool) -> Signature:
     """How a caller passes the inputs and gets the outputs: flat for `simple` programs, nested for some others."""
     names = tuple(f"x{number}" for number in range(inputs))
     leaf = tree.LEAF
@@ -244,4 +246,4 @@ def _signature(rng: Random, inputs: int, outputs: int, *, simple: bool) -> progr
         fields: Mapping[str, Any] = {f"field{number}": leaf for number in range(len(leaves))}
         trees = ({"tuple": leaves}, {"list": leaves}, {"dict": fields}, {"namedtuple": "Result", "fields": fields})
         output_tree = rng.choice(trees)
-    return program.Signature(input_tree, output_tree, tuple(input_slots), tuple(output_slots), names)
+    return Signature(input_tree, output_tree, tuple(input_slots), tuple(output_slots), names)

@@ -332,9 +332,9 @@ def test_the_engine_takes_the_options_of_the_targets_of_its_devices(monkeypatch)
     seen = []
     real = TritonTarget.executable
 
-    def executable(target, artifact, config, *arguments, **keywords):
+    def executable(target, graph, config, *arguments, **keywords):
         seen.append(config.tf32)
-        return real(target, artifact, config, *arguments, **keywords)
+        return real(target, graph, config, *arguments, **keywords)
 
     monkeypatch.setattr(TritonTarget, "executable", executable)
     model, inputs = torch.nn.Linear(8, 8).eval(), (torch.ones(2, 8),)

@@ -23,7 +23,7 @@ def measured(monkeypatch, usable, seconds):
         return seconds(second)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: usable, raising=False)
-    monkeypatch.setattr(targets.get("cpu"), "measure_handover", of_pair)
+    monkeypatch.setattr(targets.get("cpu").instruments, "measure_handover", of_pair)
     return handover.measure(), pairs
 
 

@@ -55,7 +55,7 @@ static void time_layers(case_visitor *v) {
         int64_t stride = shapes[i].stride, places = (size / stride) * (size / stride);
         test_case c;
         make_expand_depthwise(&c, &(image_shape){1, size, size, C, O, k, k, stride, 1, pad, pad, pad, pad, 1, 0,
-                                                 EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6, DENSE}, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6);
+                                                 EB_ACTIVATION_RELU6, DENSE}, EB_ACTIVATION_RELU6);
         case_timed(&c, 2.0 * (double)(size * size * C * O + places * O * k * k), "%ld x %ld x %ld to %ld, then %ld x %ld / %ld",
                    (long)size, (long)size, (long)C, (long)O, (long)k, (long)k, (long)stride);
         visit_case(v, &c);
@@ -65,7 +65,7 @@ static void time_layers(case_visitor *v) {
 void cases_expand_depthwise(case_visitor *v) {
     static const int64_t widths[] = {1, 2, 5, 7, 8, 14, 15, 29}, channels[] = {1, 3, 16, 17, 33, 64, 70};
     static const int64_t kernels[] = {3, 5, 3, 5, 1, 2, 4};
-    const int64_t kinds = EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 + 1;
+    const int64_t kinds = EB_ACTIVATION_RELU6 + 1;
     for (int i = 0; i < 84; i++) {
         image_shape s = {.N = 1 + i % 2, .H = 1 + i % 9, .W = widths[i % 8], .C = channels[i / 3 % 7], .O = channels[i % 7]};
         random_seed((uint64_t)i);
@@ -77,20 +77,20 @@ void cases_expand_depthwise(case_visitor *v) {
         add_shape(v, &s, (i / 3) % kinds);
     }
     static const image_shape more[] = {
-        {1, 66, 60, 3, 20, 3, 3, 2, 1, 0, 0, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6, DENSE},  /* tiles of lines */
-        {1, 70, 90, 2, 9, 5, 5, 1, 1, 2, 2, 2, 2, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_NONE, DENSE},    /* chunks of lines */
-        {8, 70, 100, 1, 3, 3, 3, 2, 1, 1, 0, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU, DENSE},   /* of whole pictures */
-        {1, 40, 400, 1, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU, DENSE},   /* of few lines */
-        {1, 30, 300, 1, 4, 1, 1, 4, 1, 0, 0, 0, 0, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_RELU, DENSE},   /* apart from each other */
-        {1, 2, 2, 5, 40, 2, 2, 1, 1, 4, 3, 5, 6, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_NONE, DENSE},     /* lines of padding alone */
-        {2, 9, 8, 40, 200, 5, 5, 1, 1, 2, 2, 2, 2, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_SILU, DENSE},
-        {0, 5, 6, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_NONE, DENSE},
+        {1, 66, 60, 3, 20, 3, 3, 2, 1, 0, 0, 1, 1, 1, 0, EB_ACTIVATION_RELU6, DENSE},  /* tiles of lines */
+        {1, 70, 90, 2, 9, 5, 5, 1, 1, 2, 2, 2, 2, 1, 0, EB_ACTIVATION_NONE, DENSE},    /* chunks of lines */
+        {8, 70, 100, 1, 3, 3, 3, 2, 1, 1, 0, 1, 1, 1, 0, EB_ACTIVATION_RELU, DENSE},   /* of whole pictures */
+        {1, 40, 400, 1, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_ACTIVATION_RELU, DENSE},   /* of few lines */
+        {1, 30, 300, 1, 4, 1, 1, 4, 1, 0, 0, 0, 0, 1, 0, EB_ACTIVATION_RELU, DENSE},   /* apart from each other */
+        {1, 2, 2, 5, 40, 2, 2, 1, 1, 4, 3, 5, 6, 1, 0, EB_ACTIVATION_NONE, DENSE},     /* lines of padding alone */
+        {2, 9, 8, 40, 200, 5, 5, 1, 1, 2, 2, 2, 2, 1, 0, EB_ACTIVATION_SILU, DENSE},
+        {0, 5, 6, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_ACTIVATION_NONE, DENSE},
     };
-    for (size_t i = 0; i < sizeof more / sizeof *more; i++) add_shape(v, &more[i], i % 2 ? EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 : 0);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) add_shape(v, &more[i], i % 2 ? EB_ACTIVATION_RELU6 : 0);
     for (int input = 0; input < 5; input++) {
         test_case c;
-        const image_shape s = {1, 8, 9, 6, 21, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_EXPAND_DEPTHWISE_ACTIVATION_NONE, DENSE};
-        make_expand_depthwise(&c, &s, input % 2 ? EB_EXPAND_DEPTHWISE_ACTIVATION_RELU6 : EB_EXPAND_DEPTHWISE_ACTIVATION_NONE);
+        const image_shape s = {1, 8, 9, 6, 21, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_ACTIVATION_NONE, DENSE};
+        make_expand_depthwise(&c, &s, input % 2 ? EB_ACTIVATION_RELU6 : EB_ACTIVATION_NONE);
         case_specials(&c, input);
         visit_case(v, &c);
     }

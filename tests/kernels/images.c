@@ -82,17 +82,17 @@ static void add_depthwise(case_visitor *v) {
         s.stride = 1 + i % 7 % 3, s.dilation = 1 + i % 4 / 3;
         s.low_h = random_below(3), s.low_w = random_below(4);
         s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
-        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_CONV_ACTIVATION_RELU6 + 1);
+        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_ACTIVATION_RELU6 + 1);
         s.how = i % 5 == 4 ? SWAPPED : DENSE;
         test_case c;
         make_grouped_image_conv(&c, &s, s.C);
         visit_case(v, &c);
     }
     static const image_shape more[] = {
-        {1, 40, 33, 80, 80, 3, 3, 2, 1, 0, 0, 1, 1, 1, 0, EB_CONV_ACTIVATION_RELU6, DENSE}, /* tiles of lines */
-        {2, 9, 8, 200, 200, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, EB_CONV_ACTIVATION_RELU, DENSE},   /* tiles of channels */
-        {1, 20, 20, 20, 20, 3, 3, 1, 1, 0, 0, 0, 0, 1, 0, EB_CONV_ACTIVATION_SILU, DENSE},   /* not padded */
-        {0, 5, 6, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE},
+        {1, 40, 33, 80, 80, 3, 3, 2, 1, 0, 0, 1, 1, 1, 0, EB_ACTIVATION_RELU6, DENSE}, /* tiles of lines */
+        {2, 9, 8, 200, 200, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, EB_ACTIVATION_RELU, DENSE},   /* tiles of channels */
+        {1, 20, 20, 20, 20, 3, 3, 1, 1, 0, 0, 0, 0, 1, 0, EB_ACTIVATION_SILU, DENSE},   /* not padded */
+        {0, 5, 6, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_ACTIVATION_NONE, DENSE},
     };
     test_case c;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
@@ -101,7 +101,7 @@ static void add_depthwise(case_visitor *v) {
     }
     for (int input = 0; input < 4; input++) {
         make_grouped_image_conv(&c, &(image_shape){1, 8, 9, 21, 21, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1,
-                                                   input % 2 ? EB_CONV_ACTIVATION_RELU6 : EB_CONV_ACTIVATION_NONE, DENSE}, 21);
+                                                   input % 2 ? EB_ACTIVATION_RELU6 : EB_ACTIVATION_NONE, DENSE}, 21);
         case_specials(&c, input);
         if (input == 3) c.in_place = 3;
         visit_case(v, &c);
@@ -119,7 +119,7 @@ static void add_grouped(case_visitor *v) {
         s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + i / 12 % 4, s.stride = 1 + i % 5 % 3, s.dilation = 1 + i % 4 / 3;
         s.low_h = random_below(3), s.low_w = random_below(3);
         s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
-        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_CONV_ACTIVATION_RELU6 + 1);
+        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_ACTIVATION_RELU6 + 1);
         s.how = i % 5 == 4 ? SWAPPED : DENSE;
         test_case c;
         make_grouped_image_conv(&c, &s, sizes[0]);
@@ -137,7 +137,7 @@ static void time_layers(case_visitor *v) {
         if (is_linear_layer(l)) continue;
         test_case c;
         make_image_conv(&c, &(image_shape){1, l->size, l->size, l->C, l->O, l->kernel, l->kernel, l->stride, 1, pad,
-                                           pad, pad, pad, 1, 0, EB_CONV_ACTIVATION_RELU, DENSE, bfloat});
+                                           pad, pad, pad, 1, 0, EB_ACTIVATION_RELU, DENSE, bfloat});
         name_layer(&c, l);
         if (bfloat) case_note(&c, " of bf16");
         visit_case(v, &c);
@@ -156,7 +156,7 @@ static void time_groups(case_visitor *v) {
         int64_t stride = shapes[i].stride, places = (size / stride) * (size / stride);
         test_case c;
         make_grouped_image_conv(&c, &(image_shape){1, size, size, C, C, k, k, stride, 1, pad, pad, pad, pad, 1, 0,
-                                                   EB_CONV_ACTIVATION_RELU, DENSE}, C / each);
+                                                   EB_ACTIVATION_RELU, DENSE}, C / each);
         case_timed(&c, 2.0 * (double)(places * C * each * k * k), "%ld x %ld x %ld in groups of %ld, %ld x %ld / %ld", (long)size,
                    (long)size, (long)C, (long)each, (long)k, (long)k, (long)stride);
         visit_case(v, &c);
@@ -174,26 +174,26 @@ void add_image_convolutions(case_visitor *v) {
         s.stride = 1 + random_below(3), s.dilation = 1 + random_below(2);
         s.low_h = random_below(3), s.low_w = random_below(3);
         s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
-        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_CONV_ACTIVATION_RELU6 + 1);
+        s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_ACTIVATION_RELU6 + 1);
         s.how = i % 5 == 4 ? SWAPPED : DENSE;
         add_image(v, s);
     }
-    add_image(v, (image_shape){1, 9, 9, 8, 40, 3, 3, 1, 1, 0, 0, 0, 0, 1, 1, EB_CONV_ACTIVATION_RELU, DENSE}); /* not padded */
-    add_image(v, (image_shape){1, 23, 24, 3, 64, 7, 7, 2, 1, 3, 3, 3, 3, 1, 0, EB_CONV_ACTIVATION_RELU, DENSE});
-    add_image(v, (image_shape){2, 40, 30, 64, 70, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, EB_CONV_ACTIVATION_NONE, DENSE}); /* blocks of rows */
-    add_image(v, (image_shape){1, 7, 7, 400, 65, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0, EB_CONV_ACTIVATION_NONE, DENSE}); /* blocks of k */
-    add_image(v, (image_shape){1, 5, 6, 7, 9, 3, 5, 1, 1, 1, 2, 3, 0, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE});   /* asymmetric */
-    add_image(v, (image_shape){0, 5, 6, 7, 9, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE});
+    add_image(v, (image_shape){1, 9, 9, 8, 40, 3, 3, 1, 1, 0, 0, 0, 0, 1, 1, EB_ACTIVATION_RELU, DENSE}); /* not padded */
+    add_image(v, (image_shape){1, 23, 24, 3, 64, 7, 7, 2, 1, 3, 3, 3, 3, 1, 0, EB_ACTIVATION_RELU, DENSE});
+    add_image(v, (image_shape){2, 40, 30, 64, 70, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, EB_ACTIVATION_NONE, DENSE}); /* blocks of rows */
+    add_image(v, (image_shape){1, 7, 7, 400, 65, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0, EB_ACTIVATION_NONE, DENSE}); /* blocks of k */
+    add_image(v, (image_shape){1, 5, 6, 7, 9, 3, 5, 1, 1, 1, 2, 3, 0, 1, 0, EB_ACTIVATION_NONE, DENSE});   /* asymmetric */
+    add_image(v, (image_shape){0, 5, 6, 7, 9, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_ACTIVATION_NONE, DENSE});
     test_case c;
     for (int i = 0; i < 6; i++) {
-        image_shape s = {1, 8, 9, i / 2 == 1 ? 16 : 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_CONV_ACTIVATION_NONE, DENSE, i > 1};
+        image_shape s = {1, 8, 9, i / 2 == 1 ? 16 : 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, EB_ACTIVATION_NONE, DENSE, i > 1};
         make_image_conv(&c, &s);
         case_specials(&c, i % 2);
         case_note(&c, " with specials in input %d", i % 2);
         visit_case(v, &c);
     }
     for (int bfloat = 0; bfloat < 2; bfloat++) {
-        make_image_conv(&c, &(image_shape){1, 8, 9, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, EB_CONV_ACTIVATION_RELU, DENSE, bfloat});
+        make_image_conv(&c, &(image_shape){1, 8, 9, 5, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, EB_ACTIVATION_RELU, DENSE, bfloat});
         c.in_place = 3;
         visit_case(v, &c);
     }

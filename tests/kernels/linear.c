@@ -52,7 +52,7 @@ static void add_epilogue(case_visitor *v, int64_t M, int64_t N, int64_t K, int b
     case_output(&c, EB_F32, DENSE, SHAPE(3, M, N));
     c.node.n_ints = 2;
     c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = 1;
-    c.ints[EB_INT_LINEAR_ACTIVATION] = (M + N + K + 2 * bias + in_place) % (EB_LINEAR_ACTIVATION_RELU6 + 1);
+    c.ints[EB_INT_LINEAR_ACTIVATION] = (M + N + K + 2 * bias + in_place) % (EB_ACTIVATION_RELU6 + 1);
     c.node.n_reals = 1;
     c.reals[EB_REAL_LINEAR_ALPHA] = alpha;
     c.in_place = in_place ? 3 : -1;
@@ -64,7 +64,7 @@ static void add_epilogue(case_visitor *v, int64_t M, int64_t N, int64_t K, int b
 static void add_specials(case_visitor *v) {
     for (int i = 0; i < 8; i++) {
         test_case c;
-        make_linear(&c, 29, 35, 9, DENSE, 1, i % (EB_LINEAR_ACTIVATION_RELU6 + 1));
+        make_linear(&c, 29, 35, 9, DENSE, 1, i % (EB_ACTIVATION_RELU6 + 1));
         case_specials(&c, i % 2);
         c.tolerance = 1e-5;
         c.constant = 2;
@@ -152,15 +152,15 @@ static void add_narrow(case_visitor *v, const narrow_weight *w, int64_t M, int64
 }
 
 static void add_all_narrow(case_visitor *v, const narrow_weight *w) {
-    for (int64_t M = 0; M <= 30; M++) add_narrow(v, w, M, 34, 19, DENSE, (int)(M % 2), 1, 0, EB_LINEAR_ACTIVATION_NONE, 1);
+    for (int64_t M = 0; M <= 30; M++) add_narrow(v, w, M, 34, 19, DENSE, (int)(M % 2), 1, 0, EB_ACTIVATION_NONE, 1);
     for (int64_t N = 0; N <= 66; N++) add_narrow(v, w, 1 + N % 5, N, 18, DENSE, 1, (int)(N % 2), (int)(N % 3 == 0), N % 4, 1);
     for (int64_t K = 0; K <= 35; K++) add_narrow(v, w, 1 + K % 5, 40, K, (layout)(K % 4), (int)(K % 2), 1, 0, 0, 1);
     for (int64_t K = 60; K <= 68; K++) add_narrow(v, w, 2, 33, K, PADDED, 1, 0, 0, 0, 1);
-    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
+    for (int64_t activation = 0; activation <= EB_ACTIVATION_RELU6; activation++)
         for (int64_t M = 1; M <= 5; M++) add_narrow(v, w, M, 45, 65, DENSE, 1, 1, 1, activation, -0.5);
-    add_narrow(v, w, 300, 130, 40, SWAPPED, 0, 1, 1, EB_LINEAR_ACTIVATION_GELU, 1);
-    add_narrow(v, w, 3, 70, 2100, PADDED, 1, 0, 1, EB_LINEAR_ACTIVATION_SILU, 0.25);
-    add_narrow(v, w, 280, 33, 1000, DENSE, 1, 1, 0, EB_LINEAR_ACTIVATION_NONE, 1); /* rounded in two tiles */
+    add_narrow(v, w, 300, 130, 40, SWAPPED, 0, 1, 1, EB_ACTIVATION_GELU, 1);
+    add_narrow(v, w, 3, 70, 2100, PADDED, 1, 0, 1, EB_ACTIVATION_SILU, 0.25);
+    add_narrow(v, w, 280, 33, 1000, DENSE, 1, 1, 0, EB_ACTIVATION_NONE, 1); /* rounded in two tiles */
 }
 
 /* NaN and infinities of x reach the rows that they belong to, and no others. */
@@ -215,7 +215,7 @@ static void time_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, int64_
     make_linear(&c, M, N, K, DENSE, 1, activation);
     c.constant = 2;
     case_timed(&c, 2.0 * (double)(M * N * K), "%ld x %ld x %ld%s", (long)M, (long)K, (long)N,
-               activation == EB_LINEAR_ACTIVATION_GELU ? " gelu" : "");
+               activation == EB_ACTIVATION_GELU ? " gelu" : "");
     visit_case(v, &c);
 }
 
@@ -225,16 +225,16 @@ static void time_layers(case_visitor *v) {
     static const int64_t weights[][2] = {{768, 768}, {768, 3072}, {3072, 768}, {1024, 1024}, {1024, 4096}};
     static const int64_t others[][3] = {{1, 768, 768},    {1, 768, 3072},   {4, 768, 3072},   {8, 384, 1536},  {1, 8192, 8192},
                                         {128, 512, 512}, {128, 512, 1536}, {128, 512, 2048}, {128, 2048, 512}};
-    for (int i = 0; i < 25; i++) time_linear(v, rows[i % 5], weights[i / 5][0], weights[i / 5][1], EB_LINEAR_ACTIVATION_NONE);
-    for (int i = 0; i < 9; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_LINEAR_ACTIVATION_NONE);
-    time_linear(v, 128, 768, 3072, EB_LINEAR_ACTIVATION_GELU);
-    time_linear(v, 128, 512, 2048, EB_LINEAR_ACTIVATION_GELU);
+    for (int i = 0; i < 25; i++) time_linear(v, rows[i % 5], weights[i / 5][0], weights[i / 5][1], EB_ACTIVATION_NONE);
+    for (int i = 0; i < 9; i++) time_linear(v, others[i][0], others[i][1], others[i][2], EB_ACTIVATION_NONE);
+    time_linear(v, 128, 768, 3072, EB_ACTIVATION_GELU);
+    time_linear(v, 128, 512, 2048, EB_ACTIVATION_GELU);
     for (int i = 0; i < NARROW_WEIGHTS; i++) time_narrow(v, &narrow_weights[i]);
     for (int i = 0; i < CONV_LAYERS; i++) {
         const conv_layer *l = &conv_layers[i];
         if (!is_linear_layer(l)) continue;
         test_case c;
-        make_linear(&c, places_of_layer(l), l->O, l->C, DENSE, 1, EB_LINEAR_ACTIVATION_RELU);
+        make_linear(&c, places_of_layer(l), l->O, l->C, DENSE, 1, EB_ACTIVATION_RELU);
         c.constant = 2;
         name_layer(&c, l);
         visit_case(v, &c);
@@ -242,15 +242,15 @@ static void time_layers(case_visitor *v) {
 }
 
 void cases_linear(case_visitor *v) {
-    for (int64_t M = 0; M <= 31; M++) add_linear(v, M, 33, 7, DENSE, 1, EB_LINEAR_ACTIVATION_NONE);
-    for (int64_t N = 0; N <= 66; N++) add_linear(v, 3, N, 18, DENSE, (int)(N % 2), EB_LINEAR_ACTIVATION_NONE);
-    for (int64_t K = 0; K <= 35; K++) add_linear(v, 5, 34, K, (layout)(K % 4), (int)(K % 2), EB_LINEAR_ACTIVATION_NONE);
-    for (int64_t M = 30; M <= 34; M++) add_linear(v, M, 64, 16, DENSE, 0, EB_LINEAR_ACTIVATION_RELU);
-    for (int64_t activation = 0; activation <= EB_LINEAR_ACTIVATION_RELU6; activation++)
+    for (int64_t M = 0; M <= 31; M++) add_linear(v, M, 33, 7, DENSE, 1, EB_ACTIVATION_NONE);
+    for (int64_t N = 0; N <= 66; N++) add_linear(v, 3, N, 18, DENSE, (int)(N % 2), EB_ACTIVATION_NONE);
+    for (int64_t K = 0; K <= 35; K++) add_linear(v, 5, 34, K, (layout)(K % 4), (int)(K % 2), EB_ACTIVATION_NONE);
+    for (int64_t M = 30; M <= 34; M++) add_linear(v, M, 64, 16, DENSE, 0, EB_ACTIVATION_RELU);
+    for (int64_t activation = 0; activation <= EB_ACTIVATION_RELU6; activation++)
         add_linear(v, 17, 47, 19, DENSE, 1, activation);
-    for (int64_t K = 1023; K <= 1026; K++) add_linear(v, 3, 37, K, DENSE, 1, EB_LINEAR_ACTIVATION_GELU);
-    add_linear(v, 16, 70, 2100, PADDED, 1, EB_LINEAR_ACTIVATION_SILU);
-    add_linear(v, 300, 130, 40, SWAPPED, 0, EB_LINEAR_ACTIVATION_NONE);
+    for (int64_t K = 1023; K <= 1026; K++) add_linear(v, 3, 37, K, DENSE, 1, EB_ACTIVATION_GELU);
+    add_linear(v, 16, 70, 2100, PADDED, 1, EB_ACTIVATION_SILU);
+    add_linear(v, 300, 130, 40, SWAPPED, 0, EB_ACTIVATION_NONE);
     for (int in_place = 0; in_place < 2; in_place++)
         for (int bias = 0; bias < 3; bias++) {
             add_epilogue(v, 7, 33, 17, bias, DENSE, in_place, 1);
@@ -265,14 +265,14 @@ void cases_linear(case_visitor *v) {
         add_narrow_specials(v, &narrow_weights[i]);
         add_ignored_peaks(v, &narrow_weights[i]);
     }
-    for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_LINEAR_ACTIVATION_NONE);
+    for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_ACTIVATION_NONE);
     time_layers(v);
 }
 
 /* A weight whose bytes begin anywhere packs to the same panels. */
 void test_packing(void) {
     test_case c;
-    make_linear(&c, 1, 70, 33, DENSE, 1, EB_LINEAR_ACTIVATION_NONE);
+    make_linear(&c, 1, 70, 33, DENSE, 1, EB_ACTIVATION_NONE);
     case_fill(&c);
     for (int32_t k = 0; k < eb_kernel_count(); k++) {
         eb_node node = c.node;
@@ -308,7 +308,7 @@ static void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, lay
     case_output(c, EB_F32, DENSE, SHAPE(M, N));
     c->node.n_ints = 2;
     c->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] = transposed;
-    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_RELU6 + 1);
+    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_ACTIVATION_RELU6 + 1);
 }
 
 static void add_gated_linear(case_visitor *v, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int bias) {
@@ -337,7 +337,7 @@ static void make_narrow_gated_linear(test_case *c, const narrow_weight *w, int64
     case_output(c, EB_F32, DENSE, SHAPE(M, N));
     c->node.n_ints = EB_INT_GATED_LINEAR_COMPUTE + 1;
     c->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] = transposed;
-    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_GATED_LINEAR_ACTIVATION_RELU6 + 1);
+    c->ints[EB_INT_GATED_LINEAR_ACTIVATION] = (M + N + K) % (EB_ACTIVATION_RELU6 + 1);
     c->ints[EB_INT_GATED_LINEAR_COMPUTE] = w->compute;
 }
 
@@ -363,7 +363,7 @@ static void time_gated_linear(case_visitor *v, int64_t M, int64_t K, int64_t N, 
         make_narrow_gated_linear(&c, w, M, N, K, DENSE, 1, 0);
     else
         make_gated_linear(&c, M, N, K, DENSE, 1, 0);
-    c.ints[EB_INT_GATED_LINEAR_ACTIVATION] = EB_GATED_LINEAR_ACTIVATION_SILU;
+    c.ints[EB_INT_GATED_LINEAR_ACTIVATION] = EB_ACTIVATION_SILU;
     c.constant = 2;
     case_timed(&c, 4.0 * (double)(M * N * K), "%ld x %ld x 2 * %ld silu%s%s", (long)M, (long)K, (long)N, w ? " of " : "",
                w ? w->name : "");

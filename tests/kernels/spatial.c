@@ -67,7 +67,7 @@ void make_conv(test_case *c, const conv_shape *s) {
 static void add_axes(case_visitor *v, int i, int channels_last, int bfloat) {
     static const int64_t lengths[] = {1, 2, 5, 13, 14, 15, 29, 60}, channels[] = {1, 3, 16, 17, 33};
     conv_shape s = {.N = 1 + i % 2, .C = channels[i % 5], .O = channels[i / 5 % 5], .groups = 1, .axes = 1 + i % 3,
-                    .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0, .residual = i % 4 == 1,
+                    .activation = i % (EB_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0, .residual = i % 4 == 1,
                     .channels_last = channels_last, .how = i % 7 == 6 ? SWAPPED : DENSE, .bfloat = bfloat};
     random_seed((uint64_t)i);
     for (int a = 0; a < s.axes; a++) {
@@ -87,7 +87,7 @@ static void add_groups(case_visitor *v, int i, int axes, int channels_last) {
     static const int64_t groups[][3] = {{17, 1, 1}, {64, 1, 1}, {3, 1, 1}, {5, 4, 4}, {2, 16, 16}, {6, 1, 2}, {2, 7, 12}, {1, 5, 9}};
     const int64_t *sizes = groups[i % 8];
     conv_shape s = {.N = 1 + i % 2, .C = sizes[0] * sizes[1], .O = sizes[0] * sizes[2], .groups = sizes[0], .axes = axes, .bias = i % 3 != 0,
-                    .residual = i % 4 == 1, .activation = i % (EB_CONV_ACTIVATION_RELU6 + 1),
+                    .residual = i % 4 == 1, .activation = i % (EB_ACTIVATION_RELU6 + 1),
                     .channels_last = channels_last, .how = i % 7 == 6 ? SWAPPED : DENSE};
     random_seed((uint64_t)i);
     for (int a = 0; a < axes; a++) {
@@ -107,7 +107,7 @@ static void add_channels_first(case_visitor *v) {
         {.N = 1, .C = 130, .O = 150, .groups = 1, .axes = 2, .in = {6, 7}, .kernel = {3, 3}, .stride = {1, 1},
          .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1},
         {.N = 2, .C = 4, .O = 6, .groups = 2, .axes = 2, .in = {60, 50}, .kernel = {3, 3}, .stride = {1, 1},
-         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .activation = EB_CONV_ACTIVATION_GELU},
+         .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .activation = EB_ACTIVATION_GELU},
         {.N = 0, .C = 4, .O = 5, .groups = 1, .axes = 1, .in = {3}, .kernel = {2}, .stride = {2}, .dilation = {1}},
         {.N = 1, .C = 5, .O = 20, .groups = 1, .axes = 2, .in = {8, 9}, .kernel = {3, 3}, .stride = {1, 1},
          .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .residual = 1},
@@ -171,7 +171,7 @@ static void add_transposed_channels_last(case_visitor *v, int i) {
                                           {48, 1, 1}};
     const int64_t *sizes = channels[i % 11];
     conv_shape s = {.N = 1 + i % 2, .C = sizes[0] * sizes[1], .O = sizes[0] * sizes[2], .groups = sizes[0], .axes = 1 + i % 3,
-                    .activation = i % (EB_CONV_TRANSPOSE_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0,
+                    .activation = i % (EB_ACTIVATION_RELU6 + 1), .bias = i % 3 != 0,
                     .residual = i % 4 == 1, .channels_last = 1, .how = i % 7 == 6 ? SWAPPED : DENSE};
     random_seed((uint64_t)i);
     for (int a = 0; a < s.axes; a++) {
@@ -214,7 +214,7 @@ static void add_layouts(case_visitor *v) {
             s.how = (layout)how;
             s.bias = how % 2;
             s.residual = how / 2;
-            s.activation = (int64_t)(4 * i + (size_t)how) % (EB_CONV_ACTIVATION_RELU6 + 1);
+            s.activation = (int64_t)(4 * i + (size_t)how) % (EB_ACTIVATION_RELU6 + 1);
             if (s.C % s.groups == 0 && s.O % s.groups == 0) add_shape(v, &s);
         }
     }
@@ -229,7 +229,7 @@ static void time_channels_first(case_visitor *v) {
         test_case c;
         make_conv(&c, &(conv_shape){.N = 1, .C = l->C, .O = l->O, .groups = 1, .axes = 2, .in = {l->size, l->size},
                                     .kernel = {l->kernel, l->kernel}, .stride = {l->stride, l->stride}, .low = {pad, pad},
-                                    .high = {pad, pad}, .dilation = {1, 1}, .bias = 1, .activation = EB_CONV_ACTIVATION_RELU});
+                                    .high = {pad, pad}, .dilation = {1, 1}, .bias = 1, .activation = EB_ACTIVATION_RELU});
         case_timed(&c, 2.0 * (double)(places * l->C * l->O * l->kernel * l->kernel), "channels first, %ldx%ld/%ld %ld to %ld, %ldx%ld",
                    (long)l->kernel, (long)l->kernel, (long)l->stride, (long)l->C, (long)l->O, (long)l->size, (long)l->size);
         visit_case(v, &c);
@@ -284,7 +284,7 @@ static void time_transposed(case_visitor *v) {
         test_case c;
         make_conv_transpose(&c, &(conv_shape){.N = 1, .C = C, .O = O, .groups = groups, .axes = 2, .in = {size, size},
                                               .kernel = {k, k}, .stride = {2, 2}, .low = {pad, pad}, .high = {high, high},
-                                              .dilation = {1, 1}, .activation = EB_CONV_TRANSPOSE_ACTIVATION_RELU,
+                                              .dilation = {1, 1}, .activation = EB_ACTIVATION_RELU,
                                               .bias = 1, .channels_last = 1});
         case_timed(&c, 2.0 * (double)(size * size * C * O / groups * k * k), "%ldx%ld/2 %ld to %ld, %ldx%ld%s", (long)k, (long)k,
                    (long)C, (long)O, (long)size, (long)size, groups > 1 ? ", each channel alone" : "");
@@ -299,7 +299,7 @@ void cases_conv_transpose(case_visitor *v) {
          .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .channels_last = 1},
         {.N = 1, .C = 520, .O = 150, .groups = 1, .axes = 2, .in = {4, 5}, .kernel = {3, 3}, .stride = {2, 2},
          .low = {1, 1}, .high = {0, 0}, .dilation = {1, 1}, .bias = 1, .residual = 1,
-         .activation = EB_CONV_TRANSPOSE_ACTIVATION_GELU, .channels_last = 1},
+         .activation = EB_ACTIVATION_GELU, .channels_last = 1},
         {.N = 0, .C = 4, .O = 5, .groups = 1, .axes = 1, .in = {3}, .kernel = {2}, .stride = {2}, .dilation = {1},
          .channels_last = 1},
         {.N = 1, .C = 3, .O = 3, .groups = 3, .axes = 2, .in = {5, 4}, .kernel = {16, 16}, .stride = {8, 8},
@@ -307,7 +307,7 @@ void cases_conv_transpose(case_visitor *v) {
         /* several tiles of channels alone, blocks of places and the rest of a line */
         {.N = 2, .C = 37, .O = 37, .groups = 37, .axes = 2, .in = {30, 45}, .kernel = {4, 4}, .stride = {2, 2},
          .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .residual = 1,
-         .activation = EB_CONV_TRANSPOSE_ACTIVATION_SILU, .channels_last = 1},
+         .activation = EB_ACTIVATION_SILU, .channels_last = 1},
     };
     add_layouts(v);
     for (int i = 0; i < 176; i++) add_transposed_channels_last(v, i);

@@ -26,16 +26,16 @@ static void make_image_pool(test_case *c, const char *op, const image_shape *s, 
         case_output(c, EB_F32, DENSE, SHAPE(s->N, s->C, out[0], out[1]));
     }
     for (int axis = 0; axis < 2; axis++) {
-        c->ints[EB_INT_MAX_POOL_KERNEL + axis] = kernel[axis];
-        c->ints[EB_INT_MAX_POOL_STRIDE + axis] = s->stride;
+        c->ints[EB_INT_POOL_KERNEL + axis] = kernel[axis];
+        c->ints[EB_INT_POOL_STRIDE + axis] = s->stride;
         if (is_max) c->ints[EB_INT_MAX_POOL_DILATION + axis] = dilation;
     }
-    c->ints[EB_INT_MAX_POOL_LOW] = s->low_h, c->ints[EB_INT_MAX_POOL_LOW + 1] = s->low_w;
-    c->ints[EB_INT_MAX_POOL_HIGH] = s->high_h, c->ints[EB_INT_MAX_POOL_HIGH + 1] = s->high_w;
+    c->ints[EB_INT_POOL_LOW] = s->low_h, c->ints[EB_INT_POOL_LOW + 1] = s->low_w;
+    c->ints[EB_INT_POOL_HIGH] = s->high_h, c->ints[EB_INT_POOL_HIGH + 1] = s->high_w;
     c->ints[is_max ? EB_INT_MAX_POOL_CEIL_MODE : EB_INT_AVG_POOL_CEIL_MODE] = ceil_mode;
     if (!is_max) c->ints[EB_INT_AVG_POOL_COUNT_PADDING] = s->bias, c->ints[EB_INT_AVG_POOL_DIVISOR] = s->residual;
-    c->ints[is_max ? EB_INT_MAX_POOL_CHANNELS_LAST : EB_INT_AVG_POOL_CHANNELS_LAST] = channels_last;
-    c->node.n_ints = (is_max ? EB_INT_MAX_POOL_CHANNELS_LAST : EB_INT_AVG_POOL_CHANNELS_LAST) + 1;
+    c->ints[EB_INT_POOL_CHANNELS_LAST] = channels_last;
+    c->node.n_ints = (is_max ? EB_INT_MAX_POOL_CEIL_MODE : EB_INT_AVG_POOL_DIVISOR) + 1;
 }
 
 /* Every second of the shapes is that of a mean. bias: whether padding counts in it; residual: its divisor. */
@@ -75,17 +75,17 @@ static void add_pool(case_visitor *v, layout how, int past) {
     case_begin(&c, v->op, 1e-6, "layout %d past %d", (int)how, past);
     case_input(&c, EB_F32, how, 1, SHAPE(2, 3, 8, 9));
     case_output(&c, EB_F32, DENSE, SHAPE(2, 3, 3 + past, 5));
-    case_ints(&c, EB_INT_MAX_POOL_KERNEL, 2, kernel);
-    case_ints(&c, EB_INT_MAX_POOL_STRIDE, 2, stride);
-    case_ints(&c, EB_INT_MAX_POOL_LOW, 2, low);
-    case_ints(&c, EB_INT_MAX_POOL_HIGH, 2, high);
+    case_ints(&c, EB_INT_POOL_KERNEL, 2, kernel);
+    case_ints(&c, EB_INT_POOL_STRIDE, 2, stride);
+    case_ints(&c, EB_INT_POOL_LOW, 2, low);
+    case_ints(&c, EB_INT_POOL_HIGH, 2, high);
     if (mean) {
-        c.node.n_ints = EB_INT_AVG_POOL_CHANNELS_LAST + 1;
+        c.node.n_ints = EB_INT_AVG_POOL_DIVISOR + 1;
         c.ints[EB_INT_AVG_POOL_CEIL_MODE] = past;
         c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = !past;
         c.ints[EB_INT_AVG_POOL_DIVISOR] = 0;
     } else {
-        c.node.n_ints = EB_INT_MAX_POOL_CHANNELS_LAST + 1;
+        c.node.n_ints = EB_INT_MAX_POOL_CEIL_MODE + 1;
         case_ints(&c, EB_INT_MAX_POOL_DILATION, 2, dilation);
         c.ints[EB_INT_MAX_POOL_CEIL_MODE] = past;
         case_specials(&c, 0);
@@ -117,13 +117,13 @@ static void add_pool_axes(case_visitor *v, int i, int channels_last) {
                channels_last, axes, past, i);
     case_input(&c, EB_F32, i % 7 == 6 ? SWAPPED : i % 7 == 5 && !channels_last ? SCATTERED : DENSE, 1, last + 1, x);
     case_output(&c, EB_F32, DENSE, last + 1, y);
-    case_ints(&c, EB_INT_MAX_POOL_KERNEL, axes, kernel);
-    case_ints(&c, EB_INT_MAX_POOL_STRIDE, axes, stride);
-    case_ints(&c, EB_INT_MAX_POOL_LOW, axes, low);
-    case_ints(&c, EB_INT_MAX_POOL_HIGH, axes, high);
+    case_ints(&c, EB_INT_POOL_KERNEL, axes, kernel);
+    case_ints(&c, EB_INT_POOL_STRIDE, axes, stride);
+    case_ints(&c, EB_INT_POOL_LOW, axes, low);
+    case_ints(&c, EB_INT_POOL_HIGH, axes, high);
     c.ints[mean ? EB_INT_AVG_POOL_CEIL_MODE : EB_INT_MAX_POOL_CEIL_MODE] = past;
-    c.ints[mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST] = channels_last;
-    c.node.n_ints = (mean ? EB_INT_AVG_POOL_CHANNELS_LAST : EB_INT_MAX_POOL_CHANNELS_LAST) + 1;
+    c.ints[EB_INT_POOL_CHANNELS_LAST] = channels_last;
+    c.node.n_ints = (mean ? EB_INT_AVG_POOL_DIVISOR : EB_INT_MAX_POOL_CEIL_MODE) + 1;
     if (mean)
         c.ints[EB_INT_AVG_POOL_COUNT_PADDING] = i % 3 == 0, c.ints[EB_INT_AVG_POOL_DIVISOR] = i % 9 == 1 ? 5 : 0;
     else

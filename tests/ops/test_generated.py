@@ -7,17 +7,28 @@ import re
 import pytest
 
 from engine.ops import FAMILIES, MAX_RANK, TABLE
-from engine.ops.generate import ENCODINGS, HEADER, PAGE, ROOT, encodings_header, header, page
 from engine.targets.cpu.passes.fuse_pointwise import MAX_INPUTS, MAX_STEPS
 from tests.ops.cases import CASES
+from tools.generate import (
+    ENCODINGS,
+    GROUPS,
+    HEADER,
+    PAGE,
+    ROOT,
+    SYNONYMS,
+    encodings_header,
+    header,
+    page,
+    shared_choices,
+)
 
 GENERATED = {HEADER: header(), ENCODINGS: encodings_header(), PAGE: page()}
 
 
 @pytest.mark.parametrize(("path", "text"), GENERATED.items(), ids=GENERATED)
 def test_generated_file_is_fresh(path, text):
-    assert (ROOT / path).read_text() == text, "run python -m engine.ops.generate"
-    assert "python -m engine.ops.generate" in "".join(text.splitlines()[:3])
+    assert (ROOT / path).read_text() == text, "run python -m tools.generate"
+    assert "python -m tools.generate" in "".join(text.splitlines()[:3])
 
 
 def _constants() -> dict[str, int]:
@@ -56,7 +67,8 @@ def test_positions_in_the_header_are_those_of_native_attributes(op):
             before, after = (reals, changed_reals) if array == "REAL" else (ints, changed_ints)
             assert [i for i, (x, y) in enumerate(zip(before, after, strict=True)) if x != y] in ([], [position])
             if attribute.kind == "choice":
-                assert after[position] == constants[f"EB_{op.name}_{name}_{value}".upper()]
+                owner = "" if name in shared_choices() else f"{op.name}_"
+                assert after[position] == constants[f"EB_{owner}{name}_{value}".upper()]
 
 
 @pytest.mark.parametrize("op", TABLE.values(), ids=lambda op: op.name)
@@ -67,6 +79,18 @@ def test_every_input_is_in_the_header_at_its_position(op):
     found = [(name, int(value)) for name, value in re.findall(r"(EB_IN_\w+) = (\d+),", block)]
     expected = [prefix + re.sub(r"\W", "", name).upper() for name in op.inputs]
     assert found == [(name, position) for position, name in enumerate(expected)]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_name_of_a_group_is_the_position_in_each_of_its_ops(group):
+    constants = _constants()
+    prefix = re.compile(rf"EB_(IN|INT|REAL)_{group}_(\w+)", re.IGNORECASE)
+    found = [prefix.fullmatch(name) for name in constants]
+    assert any(found)
+    for array, name in (match.groups() for match in found if match):
+        for op in GROUPS[group]:
+            own = next((theirs for (of, theirs), ours in SYNONYMS.items() if (of, ours) == (op, name.lower())), name)
+            assert constants[f"EB_{array}_{op}_{own}".upper()] == constants[f"EB_{array}_{group}_{name}".upper()]
 
 
 def test_the_rank_limit_is_that_of_c():

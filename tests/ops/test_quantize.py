@@ -11,7 +11,7 @@ import engine
 from engine.errors import ProgramError
 from engine.graph import Graph
 from engine.ops import TABLE, TensorType
-from engine.program import Signature, from_graph
+from engine.program import save
 from tests import messages
 
 
@@ -83,15 +83,15 @@ def file(tmp_path):
     x = graph.add_input("x", TensorType("float32", (3,)))
     integers = graph.emit("quantize", [x], scale=0.5, zero=-3)
     graph.outputs = [graph.emit("dequantize", [integers], scale=0.5, zero=-3)]
-    tree = {"tuple": [{"tuple": ["*"]}, {"dict": {}}]}
-    from_graph(graph, Signature(tree, "*", (0,), (0,), ("x",))).save(tmp_path / "pair")
+    save(tmp_path / "pair", graph)
     return tmp_path / "pair"
 
 
 def test_the_interpreter_runs_a_program_with_quantised_values(file):
     program = engine.load(file, config=engine.Config(target="interpreter"))
-    np.testing.assert_array_equal(np.asarray(program(np.array([0.3, -99, 99], np.float32))), [0.5, -62.5, 65.0])
-    assert [i.attributes["zero"] for i in program.artifact.instructions] == [-3, -3]
+    (found,) = program(np.array([0.3, -99, 99], np.float32))
+    np.testing.assert_array_equal(np.asarray(found), [0.5, -62.5, 65.0])
+    assert [n.attributes["zero"] for n in program.graph.nodes] == [-3, -3]
 
 
 def test_the_cpu_refuses_it_by_the_names_of_both_ops(file):

@@ -114,6 +114,8 @@ REFUSED = [
         [f32(1, 1, 1, 4), f32(1, 1, 2, 2), None, None],
         {"stride": (1, 1), "low": (FAR, FAR), "high": (0, 0), "dilation": (FAR, FAR)},
     ),
+    ("conv", [f32(1, 1, 1, 1), f32(1, 1, 1, 1), None, None], PLAIN | {"stride": (FAR, FAR)}),
+    ("conv", [f32(1, 1, 1, 1), f32(1, 1, 1, 1), None, None], PLAIN | {"dilation": (FAR, FAR)}),
     (
         "conv_transpose",
         [f32(1, 1, 2, 2), f32(1, 1, 2, 2), None, None],
@@ -134,6 +136,7 @@ REFUSED = [
         [f32(1, 1, 1, 1)],
         {"kernel": (2, 2), "stride": (1, 1), "low": (HUGE, HUGE), "high": (0, 0), "dilation": (HUGE, HUGE)},
     ),
+    ("avg_pool", [f32(1, 1, 1, 1)], WINDOW | {"kernel": (1, 1), "stride": (FAR, FAR)}),
     (
         "max_pool",  # the only window begins in x and reaches far behind it
         [f32(1, 1, 1, 1)],

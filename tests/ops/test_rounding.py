@@ -11,11 +11,11 @@ import engine
 from engine import dtypes, passes
 from engine.graph import Graph
 from engine.ops import TABLE, TensorType
-from engine.ops.generate import page
 from engine.ops.rounding import ACCUMULATION, EXACT, ONCE, RESULT
-from engine.program import Signature, from_graph
+from engine.program import save
 from tests.ops.case import Case, given, types_of
 from tests.ops.cases import CASES
+from tools.generate import page
 
 NARROW = ("bfloat16", "float16")
 EXTRA = [
@@ -294,12 +294,10 @@ def test_thousands_of_ones_are_summed_exactly(op, dtype, target, tmp_path):
     graph = Graph(op)
     given = [s and graph.add_input(f"x{n}", TensorType(dtype, s)) for n, s in enumerate(shapes)]
     graph.outputs = [graph.emit(op, given, **attributes)]
-    count = len(graph.inputs)
-    tree = {"tuple": [{"tuple": ["*"] * count}, {"dict": {}}]}
-    signature = Signature(tree, "*", tuple(range(count)), (0,), tuple(f"x{n}" for n in range(count)))
-    from_graph(graph, signature).save(tmp_path / "p")
+    save(tmp_path / "p", graph)
     ones = [np.ones(s, dtypes.dtype(dtype).numpy) for s in shapes if s]
-    found = np.asarray(engine.load(tmp_path / "p", config=engine.Config(target=target))(*ones)).astype(np.float64)
+    (result,) = engine.load(tmp_path / "p", config=engine.Config(target=target))(*ones)
+    found = np.asarray(result).astype(np.float64)
     expected = {"conv": 512 * 9, "attention": 1, "gated_linear": 4096**2 if dtype == "bfloat16" else np.inf}
     last = found[..., -1] if op == "cumsum" else found
     exact = np.float64(np.array(expected.get(op, 4096)).astype(dtypes.dtype(dtype).numpy))

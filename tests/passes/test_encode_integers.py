@@ -8,11 +8,9 @@ import pytest
 from engine.graph import Graph, verify
 from engine.ops import TensorType
 from engine.passes import PASSES
-from engine.program import Signature, from_graph
 from engine.targets import interpreter
 from tests.graphs import ops
 
-SIGNATURE = Signature({"tuple": [{"tuple": ["*"]}, {"dict": {}}]}, "*", (0,), (0,), ("x",))
 INTEGERS = np.random.default_rng(0).integers(-128, 128, (5, 8)).astype(np.int8)  # [N, K]
 SCALES = np.linspace(0.5, 2, 5).astype(np.float32)
 X = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
@@ -32,7 +30,7 @@ def run(graph, result, *, count=1):
     assert PASSES["encode_integers"].run(graph) == count
     PASSES["dead_code"].run(graph)
     verify.graph(graph)
-    (found,) = interpreter.run(from_graph(graph, SIGNATURE, ()), [X])
+    (found,) = interpreter.run(graph, [X])
     return found
 
 
@@ -110,7 +108,7 @@ def test_a_table_has_scales_for_its_rows():
     assert PASSES["encode_integers"].run(graph) == 1
     PASSES["dead_code"].run(graph)
     assert ops(graph) == ["embedding"]
-    (found,) = interpreter.run(from_graph(graph, SIGNATURE, ()), [np.array([4, 0, 4])])
+    (found,) = interpreter.run(graph, [np.array([4, 0, 4])])
     np.testing.assert_array_equal(found, (INTEGERS * SCALES[:, None])[[4, 0, 4]])
 
 

@@ -9,13 +9,11 @@ from engine.encodings import FAMILIES
 from engine.graph import Graph, verify
 from engine.ops import TensorType
 from engine.passes import PASSES
-from engine.program import Signature, from_graph
 from engine.targets import interpreter
 from tests.graphs import ops
 
 INTEGERS = ("int8_channel", "int4_group32", "int4_group32_zero", "q8_0", "q4_0", "q4_1")
 FITTING = ("bfloat16", "float16", *INTEGERS)
-SIGNATURE = Signature({"tuple": [{"tuple": ["*"]}, {"dict": {}}]}, "*", (0,), (0,), ("x",))
 
 
 def weight(graph, shape, family, *, transposed=True, seed=0):
@@ -31,8 +29,7 @@ def begin(*shape):
 
 
 def results(graph, x):
-    artifact = from_graph(graph, SIGNATURE, ())
-    return interpreter.run(artifact, [x])
+    return interpreter.run(graph, [x])
 
 
 def check(graph, name, x_shape):

@@ -147,7 +147,7 @@ class Residual(nn.Module):
 def test_a_residual_block_is_one_launch(transposed, left):
     torch.manual_seed(0)
     model, x = Residual(transposed).eval(), torch.randn(2, 4, 5, 5)
-    graph = exporter.export(model, (x,)).graph
+    graph = exporter.export(model, (x,))
     passes.run(graph, engine.Config(disable=("channels_last",)), check=True)
     assert ops(graph) == left
     with torch.no_grad():
@@ -156,6 +156,6 @@ def test_a_residual_block_is_one_launch(transposed, left):
 
 def test_without_the_pass_the_norm_stays():
     model, x = Residual().eval(), torch.randn(2, 4, 5, 5)
-    graph = exporter.export(model, (x,)).graph
+    graph = exporter.export(model, (x,))
     passes.run(graph, engine.Config(disable=("fold_batch_norm", "channels_last")), check=True)
     assert ops(graph) == ["conv", "pointwise"]

@@ -190,9 +190,9 @@ class Net(nn.Module):
 def test_what_is_left_of_norms_runs_on_images_as_they_lie():
     torch.manual_seed(0)
     model, x = Net().eval(), torch.randn(2, 3, 10, 10)
-    graph = exporter.export(model, (x,)).graph
-    log = dict(passes.run(graph, engine.Config(), check=True))
-    assert log["fold_norm_forward"] == 2 + 4, "into the second convolution, and past pooling into the head"
+    graph = exporter.export(model, (x,))
+    passes.run(graph, engine.Config(), check=True)
+    assert dict(graph.log)["fold_norm_forward"] == 2 + 4, "into the second convolution, and past pooling into the head"
     assert ops(graph).count("pointwise") == 1, "the norm in front of a padding"
     program = engine.compile(model, (x,))
     assert program.report().copies == 2, "the input, and what is flattened in the order of the model"

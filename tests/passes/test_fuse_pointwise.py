@@ -8,13 +8,12 @@ import struct
 import numpy as np
 import pytest
 
-from engine import program
 from engine.config import Config
 from engine.errors import ProgramError
 from engine.graph import Graph, Value, verify
 from engine.ops import TensorType
 from engine.passes import PASSES
-from engine.program import Artifact, Signature, reader
+from engine.program import load, save
 from engine.targets import interpreter
 from engine.targets.cpu import CPU, native
 from engine.targets.cpu.executable import CpuExecutable
@@ -120,11 +119,9 @@ def test_what_has_too_many_steps_is_cut():
 # --- the program on the targets and in a file -----------------------------------------------------------------
 
 
-def build(g: Graph) -> Artifact:
+def verified(g: Graph) -> Graph:
     verify.graph(g)
-    count = len(g.inputs)
-    tree = {"tuple": [{"tuple": ["*"] * count}, {"dict": {}}]}
-    return program.from_graph(g, Signature(tree, "*", tuple(range(count)), (0,), tuple(v.name for v in g.inputs)))
+    return g
 
 
 def swish_gate() -> Graph:
@@ -136,11 +133,9 @@ def swish_gate() -> Graph:
 
 
 def run_native(g: Graph, inputs: list[np.ndarray], isa: str) -> np.ndarray:
-    artifact = build(g)
-    plan = CPU.bind(artifact, Config(isa=isa))
-    weights = Weights(artifact)
+    plan = CPU.bind(verified(g), Config(isa=isa))
     result = np.empty(g.outputs[0].shape, np.float32)
-    CpuExecutable(artifact, plan, weights, 1).run(inputs, [result])
+    CpuExecutable(g, plan, Weights(), 1).run(inputs, [result])
     return result
 
 
@@ -157,7 +152,7 @@ def test_the_interpreter_gives_the_bits_of_the_ops_one_by_one():
     one_by_one, fused = swish_gate(), swish_gate()
     PASSES["fuse_pointwise"].run(fused)
     inputs = random_inputs(fused)
-    (a,), (b,) = interpreter.run(build(fused), inputs), interpreter.run(build(one_by_one), inputs)
+    (a,), (b,) = interpreter.run(verified(fused), inputs), interpreter.run(verified(one_by_one), inputs)
     np.testing.assert_array_equal(a, b)
 
 
@@ -166,7 +161,7 @@ def test_a_chain_may_write_over_an_input_that_dies_there():
     a, b = (g.emit("floor", [x]) for x in g.inputs)
     fused = g.emit("pointwise", [a, b], program=(("relu", 0), ("mul", 1, 2), ("sub", 3, 0)))
     g.outputs = [g.emit("ceil", [fused])]
-    plan = CPU.bind(build(g), Config())
+    plan = CPU.bind(verified(g), Config())
     assert plan.in_place >= 1
     inputs = random_inputs(g)
     x, y = (np.floor(i) for i in inputs)
@@ -182,11 +177,10 @@ def test_a_program_that_no_kernel_has_room_for_is_refused_when_it_is_bound(shape
     if shape == "inputs":
         steps = [("add", 0 if n == 0 else len(g.inputs) + n - 1, n + 1) for n in range(count)]
     g.outputs = [g.emit("pointwise", g.inputs, program=tuple(steps))]
-    artifact = build(g)
-    (result,) = interpreter.run(artifact, random_inputs(g))
+    (result,) = interpreter.run(verified(g), random_inputs(g))
     assert result.shape == (5, 7)
     with messages.raises(ProgramError):
-        CPU.bind(artifact, Config())
+        CPU.bind(g, Config())
 
 
 HOSTILE = {
@@ -212,8 +206,8 @@ def test_hostile_programs_in_a_file_are_refused(tmp_path, steps):
     g = start((3, 4))
     g.outputs = [g.emit("pointwise", g.inputs, program=(("exp", 0), ("relu", 1)))]
     path = tmp_path / "p"
-    build(g).save(path)
-    assert reader.load(path).instructions[0].attributes["program"] == (("exp", 0), ("relu", 1))
+    save(path, verified(g))
+    assert load(path).nodes[0].attributes["program"] == (("exp", 0), ("relu", 1))
     raw = path.read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     index = json.loads(raw[8 : 8 + length])
@@ -224,4 +218,4 @@ def test_hostile_programs_in_a_file_are_refused(tmp_path, steps):
     encoded = json.dumps(index).encode()
     path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + raw[8 + length :])
     with pytest.raises(ProgramError):
-        reader.load(path)
+        load(path)

@@ -72,18 +72,13 @@ def nbytes(state):
     return sum(array.nbytes for array in state.values())
 
 
-def instructions(program, op):
-    return [one for one in program.artifact.instructions if one.op == op]
-
-
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
 def test_keys_and_values_are_stored_as_bfloat16_and_attention_reads_them_so(target):
     """Against the same module with buffers of bfloat16, by torch."""
     program = compiled(*kept(), target=target)
-    types = program.artifact.types
-    assert [types[slot] for slot in program.artifact.inputs[-2:]] == [("bfloat16", (1, 2, 6, 8), None)] * 2
-    (attention,) = instructions(program, "attention")
-    assert [types[value].dtype for value in attention.inputs[:3]] == ["float32", "bfloat16", "bfloat16"]
+    assert [value.type for value in program.graph.state_inputs] == [("bfloat16", (1, 2, 6, 8), None)] * 2
+    (attention,) = (node for node in program.graph.nodes if node.op.name == "attention")
+    assert [value.dtype for value in attention.inputs[:3]] == ["float32", "bfloat16", "bfloat16"]
     reference, state = Kept(torch.bfloat16), program.new_state()
     for inputs in calls(6):
         torch.testing.assert_close(program(*inputs, state=state), reference(*inputs), rtol=1e-5, atol=1e-6)
@@ -180,14 +175,14 @@ def test_what_a_state_of_a_bfloat16_model_held_is_returned_as_bfloat16():
 def test_weights_may_have_a_precision_beside():
     for precision in ("fp32", "bf16", "int8_weight"):
         program = compiled(*kept(), precision=precision)
-        assert program.artifact.types[program.artifact.inputs[-1]].dtype == STATES
+        assert program.graph.inputs[-1].dtype == STATES
 
 
 def test_states_of_a_bfloat16_model_stay_bfloat16():
     types = {}
     for states in (None, STATES):
         program = engine.compile(*kept(torch.bfloat16), engine.Config(states=states))
-        types[states] = {program.artifact.types[slot].dtype for slot in program.artifact.inputs[-2:]}
+        types[states] = {value.dtype for value in program.graph.state_inputs}
     assert types == {None: {"float32"}, STATES: {"bfloat16"}}
 
 

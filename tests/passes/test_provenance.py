@@ -64,7 +64,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     exported = exporter.export_with_torch(model, inputs)
 
     def fresh() -> Graph:
-        return exporter.translate(exported).graph
+        return exporter.translate(exported)
 
     arrays = [x.numpy() for x in inputs]
     return Case(request.param, fresh, arrays, exported_values(fresh(), arrays))

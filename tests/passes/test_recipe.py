@@ -65,9 +65,9 @@ IDS = torch.arange(24).reshape(2, 12)
 def encodings(program) -> dict[str, list[tuple[int, ...]]]:
     """Encoding -> shapes of the constants that have it."""
     found: dict[str, list[tuple[int, ...]]] = {}
-    for type_ in program.artifact.types:
-        if type_.encoding is not None:
-            found.setdefault(str(type_.encoding).partition("@")[0], []).append(type_.shape)
+    for value in program.graph.constants():
+        if value.components:
+            found.setdefault(str(value.type.encoding).partition("@")[0], []).append(value.shape)
     return {name: sorted(shapes) for name, shapes in found.items()}
 
 

@@ -10,17 +10,16 @@ from torch import nn
 import engine
 from engine.encodings import FAMILIES
 from engine.errors import ProgramError
-from engine.graph import Graph, can_cut, can_reshape, identity, verify
+from engine.graph import Graph, can_cut, can_reshape, elements, identity, list_constants, share_constants, verify
 from engine.ops import TensorType
 from engine.passes import PASSES, pipeline
-from engine.program import Signature, container, from_graph
+from engine.program import container, document_of
 from engine.targets import interpreter
 from engine.targets.interpreter import INTERPRETER
 from tests import messages
 from tests.graphs import ops, run_pass
 
 SHAPE = (64, 4, 128)
-SIGNATURE = Signature({"tuple": [{"tuple": ["*"]}, {"dict": {}}]}, "*", (0,), (0,), ("x",))
 VIEWS = [
     ("permute", {"axes_order": (2, 0, 1)}, lambda x: x.transpose(2, 0, 1)),
     ("permute", {"axes_order": (1, 0, 2)}, lambda x: x.transpose(1, 0, 2)),
@@ -48,7 +47,7 @@ def begin(*shape, dtype="float32"):
 
 
 def results(graph, x):
-    return interpreter.run(from_graph(graph, SIGNATURE, ()), [x])
+    return interpreter.run(graph, [x])
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -186,11 +185,11 @@ def test_no_pass_looks_through_a_view_that_decodes(make):
     graph = Graph("decodes")
     graph.outputs = [make(graph)]
     arrays = [data(*value.shape) for value in graph.inputs]
-    before = interpreter.run(from_graph(graph, SIGNATURE, ()), arrays)[0]
+    before = interpreter.run(graph, arrays)[0]
     for name in pipeline("cpu"):
         PASSES[name].run(graph)
         verify.graph(graph)
-    after = interpreter.run(from_graph(graph, SIGNATURE, ()), arrays)[0]
+    after = interpreter.run(graph, arrays)[0]
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
 
 
@@ -221,7 +220,7 @@ def test_the_transpose_of_a_constant_is_absorbed(op, family):
     verify.graph(graph)
     (node,) = graph.nodes
     read = node.inputs[1]
-    assert (read.type, identity(read.form)) == (weight.type, identity(weight.form))
+    assert read.key == weight.key
     np.testing.assert_array_equal(results(graph, data(3, 64))[0], before)
 
 
@@ -230,8 +229,8 @@ def test_constants_with_one_identity_have_one_number():
     weight = graph.constant(data(32, 64))
     views = [graph.permuted(graph.permuted(weight, (1, 0)), order) for order in [(0, 1), (1, 0), (0, 1)]]
     graph.outputs = [graph.emit("linear", [x, v, None, None], transpose_weight=v.shape == (32, 64)) for v in views]
-    artifact = from_graph(graph, SIGNATURE, ())
-    assert sorted(artifact.types[v].shape for v in artifact.constants) == [(32, 64), (64, 32)]
+    _document, constants = document_of(graph)
+    assert sorted(elements(form).shape for form in constants.values()) == [(32, 64), (64, 32)]
     assert PASSES["common_subexpressions"].run(graph) == 1
 
 
@@ -250,7 +249,7 @@ class Tied(nn.Module):
 def test_a_tied_table_is_stored_once(target, tmp_path):
     model, ids = Tied().eval(), torch.arange(7)
     program = engine.compile(model, (ids,), engine.Config(target=target))
-    assert program.artifact.weight_bytes == 200 * 32 * 4
+    assert program.graph.weight_bytes == 200 * 32 * 4
     program.save(tmp_path / "p.engine")
     assert tensor_sizes(tmp_path / "p.engine") == [200 * 32 * 4]
     for mmap in (False, True):
@@ -345,16 +344,21 @@ def test_a_program_that_is_lowered_to_permuted_weights_is_saved_as_it_was_compil
     weight = model.linear.weight.numpy().copy()
     model.linear.weight.fill_(np.nan)  # nothing refers to the model any more
     np.testing.assert_allclose(np.asarray(program(ids)), expected, rtol=1e-4, atol=1e-5)
-    (stored,) = (a for v, a in program.lowered.constants.items() if program.lowered.types[v].shape == (64, 96))
+    (stored,) = (v.elements for v in program.lowered.stored_constants() if v.shape == (64, 96))
     np.testing.assert_array_equal(stored, weight.T)
     program.save(tmp_path / "p.engine")
     assert tensor_sizes(tmp_path / "p.engine") == tensor_sizes_of(plain, tmp_path)
-    assert program.artifact.checksums == plain.artifact.checksums
+    assert checksums(program) == checksums(plain)
     for mmap in (False, True):
         again = engine.load(tmp_path / "p.engine", mmap=mmap, config=turn)
         np.testing.assert_array_equal(np.asarray(again(ids)), np.asarray(program(ids)))
         again.save(tmp_path / "again.engine")
         assert engine.load(tmp_path / "again.engine").digest == program.digest
+
+
+def checksums(program):
+    _document, constants = document_of(program.graph)
+    return {number: constant.checksum for number, constant in constants.items()}
 
 
 def tensor_sizes_of(program, folder):
@@ -364,8 +368,10 @@ def tensor_sizes_of(program, folder):
 
 def test_constants_of_a_compiled_program_are_in_memory_once_after_a_pass_permutes_them(turn):
     program = engine.compile(Kept().eval(), (torch.arange(5),), turn)
-    forms = [program.artifact.constants.form(value) for value in program.artifact.constants]
-    assert not any(isinstance(form, np.ndarray) for form in forms), "each refers to a constant of the lowered artifact"
+    constants = list_constants([program.graph])
+    assert len(constants) == 3
+    assert set(constants) == set(list_constants([program.lowered])), "the graphs share each constant"
+    assert "borrowed" not in {constant.state for constant in constants}
 
 
 def test_a_mapped_program_with_permuted_weights_is_not_saved_after_its_file_changed(turn, tmp_path):
@@ -390,9 +396,9 @@ def test_the_interpreter_computes_a_constant_once():
         return data(32, 64)
 
     graph.outputs = [graph.emit("linear", [x, graph.later(make, TensorType("float32", (32, 64)), "w"), None, None])]
-    artifact = from_graph(graph, SIGNATURE, ())
-    prepared = INTERPRETER.prepare(artifact, borrowed=False)
-    context = INTERPRETER.executable(artifact, engine.Config(target="interpreter"), prepared).context()
+    share_constants([graph])
+    config = engine.Config(target="interpreter")
+    context = INTERPRETER.executable(graph, config, INTERPRETER.new_prepared()).context()
     for _ in range(3):
         out = np.empty((3, 32), np.float32)
         context.run([data(3, 64)], [out])

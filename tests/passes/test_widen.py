@@ -21,9 +21,8 @@ def compiled(model, *inputs, **options):
 
 
 def types_between(program):
-    """Element types of what its instructions write, in order."""
-    artifact = program.artifact
-    return [artifact.types[value].dtype for one in artifact.instructions for value in one.outputs]
+    """Element types of what its nodes write, in order."""
+    return [value.dtype for node in program.graph.nodes for value in node.outputs]
 
 
 class Layers(nn.Module):
@@ -52,12 +51,12 @@ def test_values_between_nodes_are_float32_and_what_goes_in_and_out_keeps_its_typ
 
 def test_weights_of_a_bfloat16_model_are_stored_as_they_are_and_each_once():
     model, x = Layers().bfloat16(), torch.randn(5, 24).bfloat16()
-    artifact = compiled(model, x).artifact
-    stored = [one for one in artifact.components.values() if set(one) == {"data"}]
+    graph = compiled(model, x).graph
+    stored = [one for one in graph.constants() if set(one.components) == {"data"}]
     assert len(stored) == 2
-    plain = compiled(model, x, activations="model").artifact
+    plain = compiled(model, x, activations="model").graph
     # Biases and the norm's weights, 64 * 3 + 8 of them, are float32: 4 bytes instead of 2.
-    assert artifact.weight_bytes == plain.weight_bytes + 2 * (3 * 64 + 8)
+    assert graph.weight_bytes == plain.weight_bytes + 2 * (3 * 64 + 8)
 
 
 def test_a_rounding_that_the_model_asks_for_is_kept():

@@ -7,7 +7,8 @@ kernels are the definitions of the op table, so results equal those of the inter
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy as np
 from engine import dtypes
 from engine.config import Config
 from engine.errors import ExecutionError
+from engine.graph import Graph, find_constant_of
 from engine.ops import TABLE, TensorType
-from engine.program import Artifact
 from engine.targets.base import Buffer, Context, Device, Prepared, StepPlanner, Target
 from engine.targets.bind import bind
 from engine.targets.bound import BoundExecutable
@@ -103,13 +104,20 @@ class FakeDevice(Device):
 class FakeConstants(Prepared):
     """Constants on the device; what was there before is not referred to any longer."""
 
-    def __init__(self, artifact: Artifact, device: FakeDevice) -> None:
-        self.values: dict[int, FakeValue] = {}
-        for value in artifact.constants:
-            type_ = artifact.types[value]
-            self.values[value] = device.allocate(type_.nbytes).value(0, type_)
-            device.write(self.values[value], artifact.constants[value])
-            artifact.constants.keep(value, lambda there=self.values[value]: device.read(there))
+    def __init__(self, device: FakeDevice) -> None:
+        self._device = device
+        self._values: dict[Hashable, FakeValue] = {}
+
+    def upload(self, plan: BoundPlan) -> list[FakeValue]:
+        """The constants of `plan` on the device, by number."""
+        keys = {value: value.key for value in plan.constants}
+        for value, key in keys.items():
+            if key not in self._values:
+                there = self._values[key] = self._device.allocate(value.type.nbytes).value(0, value.type)
+                self._device.write(there, value.elements)
+                constant, views = find_constant_of(value)
+                constant.pack(partial(self._device.read, there), views)
+        return [self._values[key] for key in keys.values()]
 
 
 class _Planner(StepPlanner):
@@ -154,7 +162,7 @@ class _CallContext(Context):
             there = {
                 **self._fixed,
                 "state": self._states,
-                "constant": self._executable.constants.values,
+                "constant": self._executable.constants,
             }[kind][number]
             handle, start = there.handle, there.start
         start += place.layout.offset * dtypes.dtype(place.dtype).size
@@ -174,9 +182,9 @@ class FakeExecutable(BoundExecutable):
 
     fixed = frozenset({"input", "output"})
 
-    def __init__(self, artifact: Artifact, plan: BoundPlan, constants: FakeConstants, device: FakeDevice) -> None:
-        super().__init__(artifact, plan, 1, device)
-        self.constants = constants
+    def __init__(self, graph: Graph, plan: BoundPlan, constants: FakeConstants, device: FakeDevice) -> None:
+        super().__init__(graph, plan, 1, device)
+        self.constants = constants.upload(plan)
 
     def context(self, states: Sequence[FakeValue] = ()) -> _CallContext:
         return _CallContext(self, states)
@@ -184,7 +192,7 @@ class FakeExecutable(BoundExecutable):
     def kernel(self, number: int, context: _CallContext) -> Callable[[], None]:
         """What runs step `number`."""
         step = self.plan.steps[number]
-        attributes = {} if step.instruction is None else self.artifact.instructions[step.instruction].attributes
+        attributes = {} if step.node is None else step.node.attributes
         operands = [None if place is None else context.locate(place) for place in step.operands]
 
         def run() -> None:
@@ -212,17 +220,14 @@ class FakeTarget(Target):
     def __init__(self) -> None:
         self.device: FakeDevice = FakeDevice()
 
-    def prepare(self, artifact: Artifact, *, borrowed: bool) -> FakeConstants:
-        """As `Target.prepare`: all are copied to the device."""
-        del borrowed
-        return FakeConstants(artifact, self.device)
+    def new_prepared(self) -> FakeConstants:
+        """As `Target.new_prepared`: all are copied to the device."""
+        return FakeConstants(self.device)
 
-    def executable(
-        self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
-    ) -> FakeExecutable:
+    def executable(self, graph: Graph, config: Config, prepared: Prepared, *, keep: bool = False) -> FakeExecutable:
         assert isinstance(prepared, FakeConstants)
-        plan = bind(artifact, _Planner(), strategy=config.planner, keep=keep)
-        return FakeExecutable(artifact, plan, prepared, self.device)
+        plan = bind(graph, _Planner(), strategy=config.planner, keep=keep)
+        return FakeExecutable(graph, plan, prepared, self.device)
 
 
 FAKE = FakeTarget()

@@ -108,10 +108,11 @@ def test_it_is_listed_as_a_switch():
 
 def test_the_page_names_what_there_is():
     """Every `Name.attribute` of the table at its end."""
-    from engine import config
-    from engine.targets import base, bound, staging
+    from engine import config, graph
+    from engine.targets import base, bound, instruments, plan, staging
 
-    known = {n: getattr(module, n) for module in (base, bound, staging, config) for n in dir(module)}
+    modules = (base, bound, config, graph, instruments, plan, staging)
+    known = {name: getattr(module, name) for module in modules for name in dir(module)}
     for owner, attribute in re.findall(r"`([A-Z]\w+)\.(\w+)`", PAGE.split("## A device", 1)[1]):
         fields = getattr(known[owner], "__annotations__", {})
         assert hasattr(known[owner], attribute) or attribute in fields, f"{owner}.{attribute}"

@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 import engine
-from engine.ops import TABLE
 from engine.runtime.program import Program
 from engine.runtime.report import Counts, Report, build_report
 from engine.torch_backend.fallback import FallbackProgram
@@ -98,33 +97,32 @@ def test_a_model_without_buffers_has_an_empty_state(compiled, cls):
 # --- reports ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_report_of_a_program_counts_its_instructions_and_steps(compiled):
+def test_the_report_of_a_program_counts_its_nodes_and_steps(compiled):
     program = compiled[Program]
-    report, artifact = program.report(), program.lowered
+    report, graph = program.report(), program.lowered
     plan = program._example.executable.plan
 
     def types(values):
-        return [None if v is None else artifact.types[v] for v in values]
+        return [None if v is None else v.type for v in values]
 
     flops = nbytes = 0
-    for i in artifact.instructions:
-        op = TABLE[i.op]
-        if op.view is None:
-            flops += op.flops(types(i.inputs), types(i.outputs), i.attributes)
-            nbytes += op.nbytes(types(i.inputs), types(i.outputs), i.attributes)
+    for node in graph.nodes:
+        if node.op.view is None:
+            flops += node.op.flops(types(node.inputs), types(node.outputs), node.attributes)
+            nbytes += node.op.nbytes(types(node.inputs), types(node.outputs), node.attributes)
     expected = {
-        "nodes": len(artifact.instructions),
+        "nodes": len(graph.nodes),
         "launches": len(plan.steps),
         "fallback_nodes": 0,
-        "copies": [step.instruction for step in plan.steps].count(None),
+        "copies": [step.node for step in plan.steps].count(None),
         "in_place": plan.in_place,
         "arena_bytes": plan.arena_bytes,
         "arena_lower_bound_bytes": plan.lower_bound,
-        "weight_bytes": sum(array.nbytes for array in artifact.constants.values()),
+        "weight_bytes": sum(value.elements.nbytes for value in graph.stored_constants()),
         "packed_bytes": program._prepared.packed_bytes,
         "flops": flops,
         "bytes": nbytes,
-        "passes": artifact.passes,
+        "passes": graph.log,
         "kernels": tuple(Counter(step.kernel.name for step in plan.steps).most_common()),
         "segments": (),
     }
@@ -184,5 +182,5 @@ def test_every_number_of_a_report_is_summed():
     assert whole.reference_operations == (("copy", 4), ("sum of int64", 1))
     counted = {f.name for f in fields(Report) if f.type in ("int", "float")} - {"compile_seconds"}
     assert counted == set(one)
-    assert build_report([whole.counts], name="x", sizes=(), export_seconds=None, compile_seconds=7.0,
+    assert build_report([whole], name="x", sizes=(), export_seconds=None, compile_seconds=7.0,
                         config=config, digest="", run_digest="") == whole  # fmt: skip

@@ -68,8 +68,8 @@ class Meta(FakeDevice):
 def refuse(*ops: str) -> Any:
     """A `Target.supports` that refuses these ops."""
 
-    def supports(op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
-        del inputs, attributes
+    def supports(op: str, inputs: Sequence[Any], attributes: Mapping[str, Any], output: Any = None) -> str | None:
+        del inputs, attributes, output
         return "the test says so" if op in ops else None
 
     return supports

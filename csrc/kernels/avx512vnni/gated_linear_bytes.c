@@ -7,7 +7,7 @@
 static eb_status plan(eb_node *node) {
     if (!is_narrow_weight(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
     eb_status status = plan_gated_linear(node);
-    if (status == EB_OK) plan_digits(node, &gated_tiling_of(node)->rows);
+    if (status == EB_OK) plan_digits(node, &product_tiling_of(node)->rows);
     return status;
 }
 
@@ -17,7 +17,7 @@ static const eb_packing *choose_packing(const eb_node *node, int32_t input, int6
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {
     (void)next;
-    const product_rows *p = &gated_tiling_of(node)->rows;
+    const product_rows *p = &product_tiling_of(node)->rows;
     const uint8_t *quads = eb_data(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), bases);
     float scales[EB_NR] = {0};
     for (int half = 0; half < 2; half++)
@@ -26,7 +26,7 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const product_rows *p = &gated_tiling_of(node)->rows;
+    const product_rows *p = &product_tiling_of(node)->rows;
     const eb_rows rows = float_rows(node, p, bases);
     run_digits(node, p, bases, &begin, &end);
     return run_gated_linear(node, bases, &rows, begin, end, scratch, multiply);

@@ -10,14 +10,6 @@
 #include "../../iterate.h"
 #include "../../ops.h"
 
-/* Inputs of all four ops: what is read, then one index or, of `index`, several. */
-enum { SOURCE = 0, FIRST_INDEX = 1 };
-_Static_assert((int)EB_IN_EMBEDDING_TABLE == SOURCE && (int)EB_IN_EMBEDDING_IDS == FIRST_INDEX, "embedding differs");
-_Static_assert((int)EB_IN_GATHER_X == SOURCE && (int)EB_IN_GATHER_INDEX == FIRST_INDEX, "gather differs");
-_Static_assert((int)EB_IN_INDEX_SELECT_X == SOURCE, "index_select differs");
-_Static_assert((int)EB_IN_INDEX_SELECT_INDEX == FIRST_INDEX, "index_select differs");
-_Static_assert((int)EB_IN_INDEX_X == SOURCE && (int)EB_IN_INDEX_INDICES == FIRST_INDEX, "index differs");
-
 enum {
     TILE_BYTES = 1 << 16,
     ELEMENT_BYTES = 8, /* what an element alone counts for: its index */
@@ -37,8 +29,8 @@ typedef struct {
 /* `axes`: those of x that are indexed, as a bit mask. The result's axes are the kept ones in their order, with the common
  * shape of the indices (`block` axes) before kept axis number `front`. */
 static reading read_block(const eb_node *node, int64_t axes, int block, int front, int wraps) {
-    const eb_tensor *x = eb_input(node, SOURCE), *y = eb_output(node);
-    reading r = {.loop = eb_loop_new(INDICES + node->n_inputs - FIRST_INDEX), .indices = 0, .wraps = wraps};
+    const eb_tensor *x = eb_input(node, EB_IN_READ_X), *y = eb_output(node);
+    reading r = {.loop = eb_loop_new(INDICES + node->n_inputs - EB_IN_READ_INDEX), .indices = 0, .wraps = wraps};
     int kept_axes[EB_MAX_RANK], kept = 0;
     for (int axis = 0; axis < x->rank; axis++) {
         if (!(axes >> axis & 1)) {
@@ -53,7 +45,7 @@ static reading read_block(const eb_node *node, int64_t axes, int block, int fron
         int in_block = axis >= front && axis < front + block;
         if (!in_block) strides[X] = x->stride[kept_axes[axis < front ? axis : axis - block]];
         for (int i = 0; i < r.indices && in_block; i++)
-            strides[INDICES + i] = eb_broadcast_stride(eb_input(node, FIRST_INDEX + i), block, axis - front);
+            strides[INDICES + i] = eb_broadcast_stride(eb_input(node, EB_IN_READ_INDEX + i), block, axis - front);
         eb_loop_axis(&r.loop, y->shape[axis], strides);
     }
     return r;
@@ -104,13 +96,13 @@ typedef struct {
 } tiling;
 EB_NODE_PLAN(tiling)
 static eb_status plan(eb_node *node, read_of read) {
-    if (eb_input(node, SOURCE)->is_packed || node->n_inputs > FIRST_INDEX + MOST_INDICES) return EB_NOT_APPLICABLE;
-    for (int i = FIRST_INDEX; i < node->n_inputs; i++)
+    if (eb_input(node, EB_IN_READ_X)->is_packed || node->n_inputs > EB_IN_READ_INDEX + MOST_INDICES) return EB_NOT_APPLICABLE;
+    for (int i = EB_IN_READ_INDEX; i < node->n_inputs; i++)
         if (eb_input(node, i)->dtype != EB_I64 && eb_input(node, i)->dtype != EB_I32) return EB_NOT_APPLICABLE;
     reading r = read(node);
     if (r.loop.count == 0) return EB_OK;
     int rows = has_rows(&r);
-    int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = eb_element_size(eb_input(node, SOURCE)->dtype);
+    int64_t row = rows ? r.loop.shape[r.loop.rank - 1] : 1, size = eb_element_size(eb_input(node, EB_IN_READ_X)->dtype);
     int64_t elements = TILE_BYTES / (rows ? size : size + ELEMENT_BYTES);
     edit_tiling(node)->elements = elements < row ? elements : elements / row * row;
     node->tiles = eb_ceil_div(r.loop.count, tiling_of(node)->elements);
@@ -122,7 +114,7 @@ static inline int64_t positions_at(const eb_node *node, const reading *r, void *
                                    int64_t kept) {
     for (int i = 0; i < r->indices; i++) {
         int64_t at = offset[INDICES + i], position;
-        const int is_long = eb_input(node, FIRST_INDEX + i)->dtype == EB_I64;
+        const int is_long = eb_input(node, EB_IN_READ_INDEX + i)->dtype == EB_I64;
         position = is_long ? ((const int64_t *)indices[i])[at] : ((const int32_t *)indices[i])[at];
         if (r->wraps && position < 0) position += r->size[i];
         if (position < 0 || position >= r->size[i]) return -1;
@@ -143,11 +135,11 @@ static inline void move_one(char *y, const char *x, int64_t size) {
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, read_of read) {
     reading r = read(node);
     int rows = has_rows(&r), inner = r.loop.rank - 1;
-    int64_t size = eb_element_size(eb_input(node, SOURCE)->dtype), each = tiling_of(node)->elements;
-    const char *x = eb_data(eb_input(node, SOURCE), bases);
+    int64_t size = eb_element_size(eb_input(node, EB_IN_READ_X)->dtype), each = tiling_of(node)->elements;
+    const char *x = eb_data(eb_input(node, EB_IN_READ_X), bases);
     char *y = eb_data(eb_output(node), bases);
     void *indices[MOST_INDICES] = {0};
-    for (int i = 0; i < r.indices; i++) indices[i] = eb_data(eb_input(node, FIRST_INDEX + i), bases);
+    for (int i = 0; i < r.indices; i++) indices[i] = eb_data(eb_input(node, EB_IN_READ_INDEX + i), bases);
     int64_t flat = begin * each, flat_end = eb_min(r.loop.count, end * each);
     eb_cursor at;
     eb_cursor_seek(&r.loop, &at, flat);

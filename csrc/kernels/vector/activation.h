@@ -28,19 +28,19 @@ typedef void (*eb_activation)(float *y, int64_t rows, int64_t columns, int64_t l
 
 /* By the value of linear's attribute; NULL for none. */
 static const eb_activation activations[] = {
-    [EB_LINEAR_ACTIVATION_NONE] = NULL,
-    [EB_LINEAR_ACTIVATION_RELU] = activate_relu,
-    [EB_LINEAR_ACTIVATION_GELU] = activate_gelu,
-    [EB_LINEAR_ACTIVATION_GELU_TANH] = activate_gelu_tanh,
-    [EB_LINEAR_ACTIVATION_SILU] = activate_silu,
-    [EB_LINEAR_ACTIVATION_TANH] = activate_tanh,
-    [EB_LINEAR_ACTIVATION_SIGMOID] = activate_sigmoid,
-    [EB_LINEAR_ACTIVATION_RELU6] = activate_relu6,
+    [EB_ACTIVATION_NONE] = NULL,
+    [EB_ACTIVATION_RELU] = activate_relu,
+    [EB_ACTIVATION_GELU] = activate_gelu,
+    [EB_ACTIVATION_GELU_TANH] = activate_gelu_tanh,
+    [EB_ACTIVATION_SILU] = activate_silu,
+    [EB_ACTIVATION_TANH] = activate_tanh,
+    [EB_ACTIVATION_SIGMOID] = activate_sigmoid,
+    [EB_ACTIVATION_RELU6] = activate_relu6,
 };
 
 /* Where an activation does no more than cut at 0 and above: the largest value that it lets through; 0 for any other. */
 static inline float clamp_of(int64_t activation) {
-    return activation == EB_LINEAR_ACTIVATION_RELU ? INFINITY : activation == EB_LINEAR_ACTIVATION_RELU6 ? 6.0f : 0.0f;
+    return activation == EB_ACTIVATION_RELU ? INFINITY : activation == EB_ACTIVATION_RELU6 ? 6.0f : 0.0f;
 }
 
 #endif

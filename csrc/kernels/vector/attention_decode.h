@@ -70,7 +70,7 @@ static eb_status plan(eb_node *node) {
     node->scratch_bytes = eb_multiply(w.rows * (w.depth + KEYS) + result_floats(&w), 4);
     if (parts == 1) return EB_OK;
     node->joins = groups;
-    node->shared_bytes = EB_PRODUCT(groups, parts, result_floats(&w), 4);
+    node->shared_bytes = EB_MULTIPLY(groups, parts, result_floats(&w), 4);
     return EB_OK;
 }
 

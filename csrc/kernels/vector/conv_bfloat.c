@@ -51,7 +51,7 @@ static void copy_row(const problem *p, const float *x, float *to, void *memory) 
 }
 
 static int64_t row_bytes(const problem *p) {
-    return p->window > 1 ? eb_multiply(count_pairs(eb_multiply(p->in[COLUMN], p->C)), (int64_t)sizeof(eb_pair)) : 0;
+    return p->window > 1 ? count_pairs(p->in[COLUMN] * p->C) * (int64_t)sizeof(eb_pair) : 0;
 }
 
 static eb_status plan(eb_node *node) { return plan_conv(node, row_bytes); }

@@ -37,17 +37,17 @@ static void cut(eb_node *node, const transposed *p, int64_t products) {
     int64_t planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * most_places(p, PLANE);
     const int64_t columns = most_places(p, COLUMN), lines = most_places(p, ROW), panels = p->groups * p->panels;
     int64_t fitting = X_BYTES / 4 / eb_max(1, p->in[COLUMN] * p->groups * p->each_in);
-    int64_t enough = eb_max(eb_ceil_div(eb_multiply(lines * planes, p->phases), TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
+    int64_t enough = eb_max(eb_ceil_div(lines * planes * p->phases, TILES), eb_ceil_div(HEIGHTS * EB_MR, columns));
     int64_t rows = eb_max(1, eb_min(eb_min(lines, enough), fitting));
     at->row_tiles = eb_ceil_div(lines, rows);
     at->rows = eb_ceil_div(lines, at->row_tiles);
-    int64_t blocks = planes * at->row_tiles, each = products / eb_multiply(blocks, p->phases) + 1;
+    int64_t blocks = planes * at->row_tiles, each = products / (blocks * p->phases) + 1;
     at->phases = eb_min(p->phases, eb_max(1, WORTH / each));
     at->phase_tiles = eb_ceil_div(p->phases, at->phases);
-    blocks = eb_multiply(blocks, at->phase_tiles);
+    blocks *= at->phase_tiles;
     at->panels = eb_ceil_div(panels, eb_min(panels, eb_ceil_div(TILES, blocks)));
     at->column_tiles = eb_ceil_div(panels, at->panels);
-    node->tiles = eb_multiply(blocks, at->column_tiles);
+    node->tiles = blocks * at->column_tiles;
 }
 
 static eb_status plan(eb_node *node) {
@@ -56,7 +56,7 @@ static eb_status plan(eb_node *node) {
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     transposed p = describe_transposed(node);
     const int64_t N = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0];
-    const int64_t products = EB_PRODUCT(N, p.groups, p.each_in, p.each_out, pairs_of(&p));
+    const int64_t products = EB_MULTIPLY(N, p.groups, p.each_in, p.each_out, pairs_of(&p));
     cut(node, &p, products);
     /* The tiles of a block together visit every phase, those without places too. */
     const int64_t visited = eb_multiply(node->tiles / tiling_of(node)->phase_tiles, visit_bytes(&p));
@@ -71,7 +71,7 @@ static int64_t count_phases(const eb_tensor *w, const int64_t *numbers) { return
 
 static int64_t bytes_of_phases(const eb_tensor *w, const int64_t *numbers) {
     const transposed p = describe_weight(w, numbers);
-    return EB_PRODUCT(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
+    return EB_MULTIPLY(p.taps, p.groups, p.panels, p.each_in, EB_NR, 4);
 }
 
 /* A panel of the packed weight: where it is, and where the weight's columns and rows of it begin. */
@@ -214,8 +214,7 @@ static void multiply_span(const work *k, const span *s, eb_product product) {
 /* The panels of a span of each axis. */
 static void run_span(const work *k, const span *s) {
     const transposed *p = k->p;
-    /* Where a line has one place of the phase, no row of the product is as far from the next. */
-    const int64_t ldy = eb_min(eb_multiply(p->stride[COLUMN], p->groups * p->each_out), EB_MOST_BYTES);
+    const int64_t ldy = p->stride[COLUMN] * p->groups * p->each_out;
     const eb_product whole = {.M = fill_places(k, s),
                               .x_row = p->groups * p->each_in,
                               .x_k = 1,

@@ -6,16 +6,6 @@
 #include "../../iterate.h"
 #include "../../ops.h"
 
-/* Both ops have the same inputs and attributes. */
-_Static_assert((int)EB_IN_CONV_X == (int)EB_IN_CONV_TRANSPOSE_X, "conv and conv_transpose differ");
-_Static_assert((int)EB_IN_CONV_WEIGHT == (int)EB_IN_CONV_TRANSPOSE_WEIGHT, "conv and conv_transpose differ");
-_Static_assert((int)EB_IN_CONV_BIAS == (int)EB_IN_CONV_TRANSPOSE_BIAS, "conv and conv_transpose differ");
-_Static_assert((int)EB_IN_CONV_RESIDUAL == (int)EB_IN_CONV_TRANSPOSE_RESIDUAL, "conv and conv_transpose differ");
-_Static_assert((int)EB_INT_CONV_GROUPS == (int)EB_INT_CONV_TRANSPOSE_GROUPS, "conv and conv_transpose differ");
-_Static_assert((int)EB_INT_CONV_CHANNELS_LAST == (int)EB_INT_CONV_TRANSPOSE_CHANNELS_LAST, "conv and conv_transpose differ");
-_Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_CONV_TRANSPOSE_ACTIVATION_RELU6, "conv and conv_transpose differ");
-_Static_assert((int)EB_CONV_ACTIVATION_RELU6 == (int)EB_LINEAR_ACTIVATION_RELU6, "conv and linear differ");
-
 /* Three spatial axes; fewer are read as three, those that are not there of size 1. */
 enum { PLANE, ROW, COLUMN, AXES };
 
@@ -25,9 +15,9 @@ static inline int axis_of(int rank, int axis) { return rank == 3 ? (axis == ROW 
 
 /* A packed weight, dense images, bias and residual. */
 static inline eb_status check_conv_operands(const eb_node *node) {
-    if (!eb_input(node, EB_IN_CONV_WEIGHT)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
+    if (!eb_input(node, EB_IN_CONVOLUTION_WEIGHT)->is_packed || !eb_is_dense(eb_output(node))) return EB_NOT_APPLICABLE;
     for (int i = 0; i < node->n_inputs; i++)
-        if (i != EB_IN_CONV_WEIGHT && eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
+        if (i != EB_IN_CONVOLUTION_WEIGHT && eb_is_present(node, i) && !eb_is_dense(eb_input(node, i))) return EB_NEEDS_DENSE;
     return EB_OK;
 }
 

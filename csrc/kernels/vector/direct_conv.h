@@ -39,15 +39,15 @@ typedef struct {
 
 /* Rows or columns of what a tile reads that `places` of the result reach over. */
 static inline int64_t reach_of(const problem *p, int axis, int64_t places) {
-    return eb_add(eb_multiply(eb_max(0, places - 1), p->step[axis]),
-                  eb_multiply(p->kernel[axis] - 1, p->dilation[axis]) + 1);
+    return eb_max(0, places - 1) * p->step[axis] + (p->kernel[axis] - 1) * p->dilation[axis] + 1;
 }
 
 /* Few channels, of an odd number, would fill their groups badly (3 of 4, 1 of 2). Then a column of the copy holds all columns of
- * x that a place of the result needs (7 x 3 = 21 of 22), and the kernel is one column wide. */
+ * x that a place of the result needs (7 x 3 = 21 of 22), and the kernel is one column wide. Neighbouring columns of the copy
+ * repeat most of x, so a wide kernel has none. */
 static inline int has_windows(int64_t C, int64_t kernel_columns) {
-    enum { MANY_CHANNELS = 8 };
-    return CONV_GROUP > 1 && C % CONV_GROUP && C < MANY_CHANNELS && kernel_columns > 1;
+    enum { MANY_CHANNELS = 8, MOST_COLUMNS = 32 };
+    return CONV_GROUP > 1 && C % CONV_GROUP && C < MANY_CHANNELS && kernel_columns > 1 && kernel_columns <= MOST_COLUMNS;
 }
 
 /* Groups that lie a multiple of 2 KiB apart share two sets of a first-level cache, of 8 ways each: fourteen rows of a
@@ -84,8 +84,8 @@ static problem describe(const eb_node *node) {
     p.rows = reach_of(&p, ROW, tiling_of(node)->rows);
     p.columns = p.copies ? reach_of(&p, COLUMN, p.out[COLUMN]) : p.in[COLUMN];
     p.pitch = p.width + (p.copies && collides ? LINE : 0);
-    p.line = eb_multiply(p.columns, p.pitch);
-    p.plane = p.copies ? eb_multiply(p.rows, p.line) : EB_PRODUCT(p.dilation[PLANE], p.in[ROW], p.line);
+    p.line = p.columns * p.pitch;
+    p.plane = (p.copies ? p.rows : p.dilation[PLANE] * p.in[ROW]) * p.line;
     const int is_dense = p.pitch == p.width;
     p.taps = is_dense && p.dilation[COLUMN] == 1 ? p.kernel[COLUMN] : 1;
     if (is_dense && p.taps == p.columns && p.dilation[ROW] == 1) p.taps *= p.kernel[ROW];
@@ -100,7 +100,7 @@ static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8 };
     problem p = describe(node);
     int64_t planes = eb_input(node, EB_IN_CONV_X)->shape[0] * p.out[PLANE], panels = eb_ceil_div(p.O, EB_NR);
-    int64_t fitting = X_BYTES / 4 / eb_max(1, eb_multiply(p.kernel[PLANE], p.line));
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line);
     int64_t enough = eb_max(eb_ceil_div(p.out[ROW] * planes, TILES), eb_ceil_div(HEIGHTS * EB_MR, p.out[COLUMN]));
     int64_t most = (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1;
     int64_t rows = eb_max(1, eb_min(eb_min(p.out[ROW], enough), most));
@@ -117,7 +117,7 @@ static void cut(eb_node *node) {
 /* scratch: the copy, the table of places, the table of pieces, and what `conv_copy_row` needs. Where several tiles would copy
  * the same rows, tiles do no more than that, into shared memory, and joins multiply. */
 static int64_t copy_bytes(const problem *p) {
-    return p->copies ? eb_multiply(eb_ceil_div(eb_multiply(p->kernel[PLANE], p->plane), 16), 64) : 0;
+    return p->copies ? eb_ceil_div(p->kernel[PLANE] * p->plane, 16) * 64 : 0;
 }
 
 /* `row_bytes`: of memory that `conv_copy_row` needs. */
@@ -129,10 +129,10 @@ static inline eb_status plan_conv(eb_node *node, int64_t (*row_bytes)(const prob
     problem p = describe(node);
     const int64_t tables = (tiling_of(node)->rows * p.out[COLUMN] + p.pieces) * (int64_t)sizeof(int64_t);
     const int64_t copied = eb_multiply(node->tiles, copy_bytes(&p)); /* each tile copies its rows, also those of others */
-    const int64_t multiply_adds = eb_multiply(eb_size(eb_output(node)), eb_multiply(p.pieces, p.depth));
+    const int64_t multiply_adds = eb_multiply(eb_size(eb_output(node)), p.pieces * p.depth);
     if (!eb_is_proportionate(copied, eb_add(eb_operand_bytes(node), multiply_adds))) return EB_NOT_APPLICABLE;
     node->shared_bytes = node->joins ? copied : 0;
-    node->scratch_bytes = eb_add(tables + (node->joins ? 0 : copy_bytes(&p)), row_bytes ? row_bytes(&p) : 0);
+    node->scratch_bytes = tables + (node->joins ? 0 : copy_bytes(&p)) + (row_bytes ? row_bytes(&p) : 0);
     return EB_OK;
 }
 
@@ -210,7 +210,7 @@ EB_INLINE eb_status run_conv(const eb_node *node, void *const *bases, int64_t be
     const float clamp = clamp_of(node->ints[EB_INT_CONV_ACTIVATION]);
     if (begin < end) fill_tables(&p, at->rows, places, pieces);
     eb_product product = {.K = p.depth,
-                          .x_row = eb_multiply(p.step[COLUMN], p.pitch),
+                          .x_row = p.step[COLUMN] * p.pitch,
                           .x_k = 1,
                           .b = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases),
                           .ldb = EB_NR,

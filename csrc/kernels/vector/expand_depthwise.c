@@ -52,7 +52,7 @@ static problem describe(const eb_node *node) {
 
 /* Lines between that `lines` neighbouring lines of the result reach over. */
 static int64_t reach_of(const problem *p, int64_t lines) {
-    return eb_add(eb_multiply(lines - 1, p->stride_h), eb_multiply(p->kernel_h - 1, p->dilation_h) + 1);
+    return (lines - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
 }
 
 /* How far neighbouring places of x lie apart, if all of a picture's do alike: channels may lie anywhere, also outside. */

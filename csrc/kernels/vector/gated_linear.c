@@ -8,7 +8,7 @@
 static eb_status plan(eb_node *node) {
     eb_status status = plan_gated_linear(node);
     if (status != EB_OK) return status;
-    if (!eb_input(node, EB_IN_GATED_LINEAR_WEIGHT)->is_packed) node->scratch_bytes += gated_tiling_of(node)->rows.K * EB_NR * 4;
+    if (!eb_input(node, EB_IN_GATED_LINEAR_WEIGHT)->is_packed) node->scratch_bytes += product_tiling_of(node)->rows.K * EB_NR * 4;
     return EB_OK;
 }
 
@@ -25,7 +25,7 @@ static void pack_pair(const eb_tensor *w, int transposed, const eb_float_unalign
 static int64_t count_pairs(const eb_tensor *w, const int64_t *numbers) { return eb_ceil_div(w->shape[!numbers[0]] / 2, EB_VL); }
 
 static int64_t bytes_of_pairs(const eb_tensor *w, const int64_t *numbers) {
-    return EB_PRODUCT(count_pairs(w, numbers), w->shape[numbers[0]], EB_NR, 4);
+    return EB_MULTIPLY(count_pairs(w, numbers), w->shape[numbers[0]], EB_NR, 4);
 }
 
 static void pack_pairs(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,
@@ -65,7 +65,7 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const eb_rows rows = float_rows(node, &gated_tiling_of(node)->rows, bases);
+    const eb_rows rows = float_rows(node, &product_tiling_of(node)->rows, bases);
     return run_gated_linear(node, bases, &rows, begin, end, scratch, multiply);
 }
 const eb_kernel EB_SYMBOL(gated_linear, packed) = {plan, run, choose_packing};

@@ -7,7 +7,7 @@ static eb_status plan(eb_node *node) {
     if (!is_narrow_weight(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
     eb_status status = plan_gated_linear(node);
     if (status != EB_OK) return status;
-    const product_rows *rows = &gated_tiling_of(node)->rows;
+    const product_rows *rows = &product_tiling_of(node)->rows;
     node->scratch_bytes += narrow_scratch(rows->M, rows->K);
     return EB_OK;
 }
@@ -22,7 +22,7 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
     const eb_tensor *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
     const eb_narrow how = describe_narrow(w);
     const char *panel = (const char *)eb_data(w, bases) + n / EB_VL * EB_NR * product->K * how.bytes;
-    const int64_t N = gated_tiling_of(node)->rows.N, columns = eb_min(EB_VL, N - n);
+    const int64_t N = product_tiling_of(node)->rows.N, columns = eb_min(EB_VL, N - n);
     float scales[EB_NR] = {0};
     for (int half = 0; half < 2 && how.has_scales; half++)
         read_scales(node, bases, EB_IN_GATED_LINEAR_WEIGHT, half * N + n, columns, scales + half * EB_VL);
@@ -30,7 +30,7 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const eb_rows rows = float_rows(node, &gated_tiling_of(node)->rows, bases);
+    const eb_rows rows = float_rows(node, &product_tiling_of(node)->rows, bases);
     return run_gated_linear(node, bases, &rows, begin, end, scratch, multiply);
 }
 const eb_kernel EB_PASTE(f32_f16w_gated_linear, __, EB_ISA, _, packed, ) = {plan, run, choose_packing};

@@ -107,8 +107,6 @@ static inline int rows_of(const eb_tensor *t, int64_t *row_stride) {
 static inline int unit_columns(const eb_tensor *t) { return t->stride[t->rank - 1] == 1 || t->shape[t->rank - 1] <= 1; }
 
 /* What linear and gated_linear plan alike: x [.., K] and y [.., N] as rows, the bias [..] contiguous. */
-_Static_assert((int)EB_IN_LINEAR_X == (int)EB_IN_GATED_LINEAR_X, "linear and gated_linear differ");
-_Static_assert((int)EB_IN_LINEAR_BIAS == (int)EB_IN_GATED_LINEAR_BIAS, "linear and gated_linear differ");
 typedef struct {
     int64_t M, N, K, x_row, y_row;
 } product_rows;
@@ -121,17 +119,17 @@ typedef struct {
 
 /* The floats of x where they lie. */
 static inline eb_rows float_rows(const eb_node *node, const product_rows *p, void *const *bases) {
-    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X);
+    const eb_tensor *x = eb_input(node, EB_IN_PRODUCT_X);
     return (eb_rows){eb_data(x, bases), p->x_row, x->stride[x->rank - 1], p->K};
 }
 static inline eb_status plan_product_rows(const eb_node *node, product_rows *p) {
-    const eb_tensor *x = eb_input(node, EB_IN_LINEAR_X), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_PRODUCT_X), *y = eb_output(node);
     p->N = y->shape[y->rank - 1];
     p->K = x->shape[x->rank - 1];
     p->M = p->N ? eb_size(y) / p->N : 0;
     if (!rows_of(y, &p->y_row) || !unit_columns(y)) return EB_NOT_APPLICABLE;
     if (!rows_of(x, &p->x_row)) return EB_NEEDS_DENSE;
-    const eb_tensor *bias = eb_optional_input(node, EB_IN_LINEAR_BIAS);
+    const eb_tensor *bias = eb_optional_input(node, EB_IN_PRODUCT_BIAS);
     if (bias && !unit_columns(bias)) return EB_NEEDS_DENSE;
     return EB_OK;
 }

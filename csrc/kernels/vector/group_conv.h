@@ -62,7 +62,7 @@ static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8 };
     problem p = describe(node);
     int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1;
-    int64_t fitting = X_BYTES / 4 / eb_max(1, eb_multiply(p.kernel_d, p.W * p.C));
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel_d * p.W * p.C);
     int64_t all = p.out_d * p.out_h, lines = eb_max(1, eb_min(all, (fitting - reach) / p.stride_h + 1));
     int64_t vectors = eb_ceil_div(p.O, EB_VL);
     tiling *at = edit_tiling(node);

@@ -8,7 +8,7 @@
 static eb_status plan(eb_node *node) {
     eb_status status = plan_linear(node);
     if (status != EB_OK) return status;
-    const int64_t K = linear_tiling_of(node)->rows.K;
+    const int64_t K = product_tiling_of(node)->rows.K;
     node->scratch_bytes = eb_input(node, EB_IN_LINEAR_WEIGHT)->is_packed ? 0 : K * EB_NR * 4;
     return EB_OK;
 }
@@ -33,7 +33,7 @@ EB_INLINE void multiply(const eb_node *node, void *const *bases, void *scratch, 
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const eb_rows rows = float_rows(node, &linear_tiling_of(node)->rows, bases);
+    const eb_rows rows = float_rows(node, &product_tiling_of(node)->rows, bases);
     return run_linear(node, bases, &rows, begin, end, scratch, multiply);
 }
 const eb_kernel EB_SYMBOL(linear, packed) = {plan, run, choose_packing};

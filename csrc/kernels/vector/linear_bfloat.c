@@ -6,7 +6,7 @@
 static eb_status plan(eb_node *node) {
     if (!eb_input(node, EB_IN_LINEAR_WEIGHT)->is_packed) return EB_NOT_APPLICABLE;
     eb_status status = plan_linear(node);
-    if (status == EB_OK) plan_bfloat_rows(node, &linear_tiling_of(node)->rows);
+    if (status == EB_OK) plan_bfloat_rows(node, &product_tiling_of(node)->rows);
     return status;
 }
 
@@ -23,7 +23,7 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const product_rows *p = &linear_tiling_of(node)->rows;
+    const product_rows *p = &product_tiling_of(node)->rows;
     const int64_t first = run_rounding(node, p, bases, begin, end);
     const eb_rows rows = bfloat_rows(node, p, bases);
     return run_linear(node, bases, &rows, first, end - node->tiles, scratch, multiply);

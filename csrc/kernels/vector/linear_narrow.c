@@ -7,7 +7,7 @@ static eb_status plan(eb_node *node) {
     if (!is_narrow_weight(eb_input(node, EB_IN_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
     eb_status status = plan_linear(node);
     if (status != EB_OK) return status;
-    const product_rows *rows = &linear_tiling_of(node)->rows;
+    const product_rows *rows = &product_tiling_of(node)->rows;
     node->scratch_bytes = narrow_scratch(rows->M, rows->K);
     return EB_OK;
 }
@@ -28,7 +28,7 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    const eb_rows rows = float_rows(node, &linear_tiling_of(node)->rows, bases);
+    const eb_rows rows = float_rows(node, &product_tiling_of(node)->rows, bases);
     return run_linear(node, bases, &rows, begin, end, scratch, multiply);
 }
 const eb_kernel EB_PASTE(f32_f16w_linear, __, EB_ISA, _, packed, ) = {plan, run, choose_packing};

@@ -95,7 +95,7 @@ static void move_pieces(const eb_tensor *w, const int64_t *numbers, void *matrix
         return eb_ceil_div(w->shape[numbers[COLUMNS]] / halves, EB_NR / halves);                                           \
     }                                                                                                                      \
     static int64_t bytes_of_##name(const eb_tensor *w, const int64_t *numbers) {                                           \
-        return EB_PRODUCT(count_##name(w, numbers), count_taps(w, numbers), tap_size(w, numbers), (int64_t)sizeof(narrow));  \
+        return EB_MULTIPLY(count_##name(w, numbers), count_taps(w, numbers), tap_size(w, numbers), (int64_t)sizeof(narrow));  \
     }                                                                                                                      \
     static void pack_##name(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination,             \
                             int64_t begin, int64_t end) {                                                                  \

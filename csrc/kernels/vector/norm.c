@@ -206,16 +206,11 @@ static void log_softmax_row(row *r) {
 
 /* --- kernels ------------------------------------------------------------------------------------------------------- */
 
-/* layer_norm, rms_norm and both softmaxes read x at the same position; the norms their weight, too. */
-_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_RMS_NORM_X, "layer_norm and rms_norm differ");
-_Static_assert((int)EB_IN_LAYER_NORM_WEIGHT == (int)EB_IN_RMS_NORM_WEIGHT, "layer_norm and rms_norm differ");
-_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_SOFTMAX_X, "layer_norm and softmax differ");
-_Static_assert((int)EB_IN_LAYER_NORM_X == (int)EB_IN_LOG_SOFTMAX_X, "layer_norm and log_softmax differ");
-enum { NO_ADDEND = EB_IN_LAYER_NORM_WEIGHT }; /* an input that both softmaxes lack, the weight of the norms */
+enum { NO_ADDEND = EB_IN_NORM_WEIGHT }; /* an input that both softmaxes lack, the weight of the norms */
 
 /* Rows are the axes from `first` on. */
 static eb_status plan_norm_rows(eb_node *node, int first) {
-    const eb_tensor *x = eb_input(node, EB_IN_LAYER_NORM_X), *y = eb_output(node);
+    const eb_tensor *x = eb_input(node, EB_IN_ROWS_X), *y = eb_output(node);
     if (!eb_is_dense(y)) return EB_NOT_APPLICABLE;
     eb_loop rows = eb_loop_axes(x, 0, first);
     if (!eb_is_dense_from(x, first)) return EB_NEEDS_DENSE;
@@ -234,15 +229,15 @@ static void choose_streams(eb_node *node) {
 }
 
 static eb_status plan_trailing(eb_node *node) {
-    const int rank = eb_input(node, EB_IN_LAYER_NORM_X)->rank;
-    eb_status status = plan_norm_rows(node, rank - (int)node->ints[EB_INT_LAYER_NORM_AXES]);
+    const int rank = eb_input(node, EB_IN_ROWS_X)->rank;
+    eb_status status = plan_norm_rows(node, rank - (int)node->ints[EB_INT_NORM_AXES]);
     if (status == EB_OK) choose_streams(node);
     return status;
 }
 
 static eb_status plan_last_axis(eb_node *node) {
-    int rank = eb_input(node, EB_IN_LAYER_NORM_X)->rank;
-    if (rank == 0 || node->ints[EB_INT_SOFTMAX_AXIS] != rank - 1) return EB_NOT_APPLICABLE;
+    int rank = eb_input(node, EB_IN_ROWS_X)->rank;
+    if (rank == 0 || node->ints[EB_INT_SOFTMAXES_AXIS] != rank - 1) return EB_NOT_APPLICABLE;
     eb_status status = plan_norm_rows(node, rank - 1);
     if (status == EB_OK) choose_streams(node);
     return status;
@@ -261,15 +256,15 @@ EB_INLINE int can_stream(const eb_node *node, const float *y) {
 
 EB_INLINE eb_status run_norm_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end,
                              int addend_at, void (*function)(row *)) {
-    const float *x = eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases);
+    const float *x = eb_data(eb_input(node, EB_IN_ROWS_X), bases);
     float *y = eb_data(eb_output(node), bases);
     row r = {.n = tiling_of(node)->n, .epsilon = node->n_reals ? epsilon_of(node->reals[0]) : 0};
-    r.weight = eb_optional_data(node, EB_IN_LAYER_NORM_WEIGHT, bases);
+    r.weight = eb_optional_data(node, EB_IN_NORM_WEIGHT, bases);
     if (addend_at == EB_IN_LAYER_NORM_ADDEND) r.bias = eb_optional_data(node, EB_IN_LAYER_NORM_BIAS, bases);
     const float *addend = eb_optional_data(node, addend_at, bases);
     r.streams = can_stream(node, y);
     int64_t rows = eb_size(eb_output(node)) / r.n, last = eb_min(rows, end * tiling_of(node)->rows);
-    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)tiling_of(node)->first);
+    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_ROWS_X), 0, (int)tiling_of(node)->first);
     eb_cursor at;
     eb_cursor_seek(&x_rows, &at, begin * tiling_of(node)->rows);
     for (int64_t i = begin * tiling_of(node)->rows; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
@@ -288,11 +283,11 @@ static eb_status run_softmax(const eb_node *node, void *const *bases, int64_t be
     row r = {.n = tiling_of(node)->n};
     pending_row before = {0};
     int64_t last = eb_min(eb_size(eb_output(node)) / r.n, end * tiling_of(node)->rows);
-    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_LAYER_NORM_X), 0, (int)tiling_of(node)->first);
+    eb_loop x_rows = eb_loop_axes(eb_input(node, EB_IN_ROWS_X), 0, (int)tiling_of(node)->first);
     eb_cursor at;
     eb_cursor_seek(&x_rows, &at, begin * tiling_of(node)->rows);
     for (int64_t i = begin * tiling_of(node)->rows; i < last; i++, eb_cursor_advance(&x_rows, &at, 1)) {
-        r.x = (const float *)eb_data(eb_input(node, EB_IN_LAYER_NORM_X), bases) + at.offset[0];
+        r.x = (const float *)eb_data(eb_input(node, EB_IN_ROWS_X), bases) + at.offset[0];
         r.y = y + i * r.n;
         softmax_past_caches(&r, &before, kept + i % 2 * r.n);
     }
@@ -318,9 +313,6 @@ NORM_KERNEL(log_softmax, plan_last_axis, NO_ADDEND)
 /* Inputs: TERMS pairs (values, ids), those of term t at 2 t and 2 t + 1, then weight and bias. With ids the values are a
  * table [V, n] and the ids say which of its rows; without, they are broadcast to the result. */
 enum { TERMS = 3, WEIGHT = EB_IN_EMBEDDING_NORM_WEIGHT, BIAS = EB_IN_EMBEDDING_NORM_BIAS };
-_Static_assert((int)EB_IN_EMBEDDING_NORM_FIRST == 0 && (int)EB_IN_EMBEDDING_NORM_FIRST_IDS == 1, "term 0 is a pair");
-_Static_assert((int)EB_IN_EMBEDDING_NORM_SECOND == 2 && (int)EB_IN_EMBEDDING_NORM_SECOND_IDS == 3, "term 1 is a pair");
-_Static_assert((int)EB_IN_EMBEDDING_NORM_THIRD == 4 && (int)EB_IN_EMBEDDING_NORM_THIRD_IDS == 5, "term 2 is a pair");
 
 static eb_status plan_embedding_norm(eb_node *node) {
     const eb_tensor *y = eb_output(node);

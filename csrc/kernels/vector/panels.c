@@ -14,7 +14,7 @@ static int64_t count_taps(const eb_tensor *w, const int64_t *numbers) {
 }
 
 static int64_t bytes_of(const eb_tensor *w, const int64_t *numbers) {
-    return EB_PRODUCT(count_pieces(w, numbers), count_taps(w, numbers), w->shape[numbers[DEPTH]], EB_NR, 4);
+    return EB_MULTIPLY(count_pieces(w, numbers), count_taps(w, numbers), w->shape[numbers[DEPTH]], EB_NR, 4);
 }
 
 /* Offset of tap `tap` from the first element, in elements. */

@@ -45,7 +45,7 @@ static inline transposed describe_weight(const eb_tensor *w, const int64_t *numb
         p.kernel[a] = own >= 0 ? w->shape[own + 2] : 1;
         p.stride[a] = numbers[STRIDE + a];
         p.dilation[a] = numbers[DILATION + a];
-        p.phases = eb_multiply(p.phases, p.stride[a]);
+        p.phases *= p.stride[a];
         p.taps *= p.kernel[a];
     }
     return p;
@@ -53,11 +53,11 @@ static inline transposed describe_weight(const eb_tensor *w, const int64_t *numb
 
 /* Time to visit every phase, in bytes (checked.h): `phase_of` divides once for each tap of an axis. */
 static inline int64_t visit_bytes(const transposed *p) {
-    return EB_PRODUCT(p->phases, p->kernel[PLANE] + p->kernel[ROW] + p->kernel[COLUMN], EB_STEP_BYTES);
+    return EB_MULTIPLY(p->phases, p->kernel[PLANE] + p->kernel[ROW] + p->kernel[COLUMN], EB_STEP_BYTES);
 }
 
-/* True if the weight can be packed: int64 holds the place of every tap, and the phases are not far more than the elements of
- * the weight. Long strides make many phases, most of them empty. */
+/* True if the weight can be packed: the phases are not far more than its elements. Long strides make many phases, most of
+ * them empty. */
 static inline int is_packable(const eb_node *node) {
     const eb_tensor *w = eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT);
     const int64_t *ints = node->ints;
@@ -65,8 +65,6 @@ static inline int is_packable(const eb_node *node) {
     int64_t numbers[NUMBERS];
     numbers_of(node, numbers);
     const transposed p = describe_weight(w, numbers);
-    for (int a = 0; a < AXES; a++)
-        if (eb_multiply(p.kernel[a], p.dilation[a]) >= EB_MOST_BYTES) return 0;
     return eb_is_proportionate(visit_bytes(&p), eb_size(w) * 4);
 }
 

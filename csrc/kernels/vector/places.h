@@ -24,9 +24,8 @@ typedef struct {
 /* Whether addresses can be computed of all columns that taps read, those of the padding included: `load_x` and
  * `channel_at` compute the address before they compare the column with the line's ends. */
 static inline int is_line_addressable(const eb_node *node, const problem *p) {
-    const int64_t columns = eb_add(p->low_w, eb_add(eb_multiply(p->out_w + PLACES, p->stride_w),
-                                                    eb_multiply(p->kernel_w, p->dilation_w)));
-    return eb_is_proportionate(EB_PRODUCT(columns, p->C, 4), eb_operand_bytes(node));
+    const int64_t columns = p->low_w + (p->out_w + PLACES) * p->stride_w + p->kernel_w * p->dilation_w;
+    return eb_is_proportionate(columns * p->C * 4, eb_operand_bytes(node));
 }
 
 /* --- packing ----------------------------------------------------------------------------------------------------------- */
@@ -44,7 +43,7 @@ static int64_t count_places(const eb_tensor *w, const int64_t *numbers) {
 }
 
 static int64_t bytes_of_places(const eb_tensor *w, const int64_t *numbers) {
-    return EB_PRODUCT(count_places(w, numbers), EB_VL, w->shape[1], taps_of(w), 4);
+    return EB_MULTIPLY(count_places(w, numbers), EB_VL, w->shape[1], taps_of(w), 4);
 }
 
 static void pack_places(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination, int64_t begin,

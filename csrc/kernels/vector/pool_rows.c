@@ -17,15 +17,15 @@ EB_NODE_PLAN(tiling)
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
     const eb_tensor *y = eb_output(node);
-    if (node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (node->ints[EB_INT_POOL_CHANNELS_LAST] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     const window w = describe(node, 0, 0);
-    const int64_t row = EB_PRODUCT(w.out[COLUMN], w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
+    const int64_t row = EB_MULTIPLY(w.out[COLUMN], w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
     if (eb_size(y) == 0) return EB_OK;
     const int64_t rows = eb_size(y) / w.out[COLUMN];
     /* Taps that lie within x of no window cost a step each along the last axis, and nothing along the others. */
-    const int64_t lines = EB_PRODUCT(rows, eb_min(w.kernel[PLANE], w.in[PLANE]), eb_min(w.kernel[ROW], w.in[ROW]));
-    const int64_t read = EB_PRODUCT(lines, w.out[COLUMN], eb_min(w.kernel[COLUMN], w.in[COLUMN]));
-    if (!eb_is_proportionate(EB_PRODUCT(lines, w.kernel[COLUMN], EB_STEP_BYTES), eb_add(eb_operand_bytes(node), read)))
+    const int64_t lines = EB_MULTIPLY(rows, eb_min(w.kernel[PLANE], w.in[PLANE]), eb_min(w.kernel[ROW], w.in[ROW]));
+    const int64_t read = EB_MULTIPLY(lines, w.out[COLUMN], eb_min(w.kernel[COLUMN], w.in[COLUMN]));
+    if (!eb_is_proportionate(EB_MULTIPLY(lines, w.kernel[COLUMN], EB_STEP_BYTES), eb_add(eb_operand_bytes(node), read)))
         return EB_NOT_APPLICABLE;
     edit_tiling(node)->rows = eb_max(1, WORTH / eb_max(1, row));
     node->tiles = eb_ceil_div(rows, tiling_of(node)->rows);
@@ -141,18 +141,18 @@ EB_INLINE void add_row(const window *w, const inner *in, const float *x, int64_t
 
 /* The divisor of a mean. */
 typedef struct {
-    double rows;     /* the number of elements that count along the other axes */
+    int64_t rows;    /* the number of elements that count along the other axes */
     int64_t divisor; /* 0: as many elements as count */
     int padding;     /* whether those of the padding do */
 } divisors;
 
-static float factor(const divisors *d, double columns) {
-    return 1.0f / (d->divisor ? (float)d->divisor : (float)(d->rows * columns));
+static float factor(const divisors *d, int64_t columns) {
+    return 1.0f / (float)(d->divisor ? d->divisor : d->rows * columns);
 }
 
 static void divide(const window *w, const inner *in, const divisors *d, float *y) {
     const int64_t stride = w->stride[COLUMN], low = w->low[COLUMN];
-    const float whole = factor(d, (double)w->kernel[COLUMN]);
+    const float whole = factor(d, w->kernel[COLUMN]);
     for (int64_t n = 0; n < in->begin; n++) y[n] *= factor(d, count_elements(w, COLUMN, n * stride - low, d->padding));
     for (int64_t n = in->begin; n < in->end; n++) y[n] *= whole;
     for (int64_t n = in->end; n < w->out[COLUMN]; n++) y[n] *= factor(d, count_elements(w, COLUMN, n * stride - low, d->padding));
@@ -161,7 +161,7 @@ static void divide(const window *w, const inner *in, const divisors *d, float *y
 EB_INLINE eb_status run_pool_rows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
     const window w = describe(node, !mean, 0);
     const inner in = find_inner(&w);
-    const eb_tensor *t = eb_input(node, EB_IN_MAX_POOL_X);
+    const eb_tensor *t = eb_input(node, EB_IN_POOL_X);
     const int64_t divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0, channels = t->shape[1];
     const int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING];
     const float *x = eb_data(t, bases);

@@ -9,12 +9,12 @@ EB_NODE_PLAN(tiling)
 
 static eb_status plan(eb_node *node) {
     enum { WORTH = 1 << 16 }; /* elements read */
-    const eb_tensor *x = eb_input(node, EB_IN_MAX_POOL_X), *y = eb_output(node);
-    if (!node->ints[node->n_ints - 1] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    const eb_tensor *x = eb_input(node, EB_IN_POOL_X), *y = eb_output(node);
+    if (!node->ints[EB_INT_POOL_CHANNELS_LAST] || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
     if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const window w = describe(node, 0, 1);
     const int64_t C = x->shape[x->rank - 1];
-    const int64_t row = EB_PRODUCT(w.out[COLUMN], C, w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
+    const int64_t row = EB_MULTIPLY(w.out[COLUMN], C, w.kernel[PLANE], w.kernel[ROW], w.kernel[COLUMN]);
     edit_tiling(node)->rows = eb_max(1, WORTH / eb_max(1, row));
     node->tiles = eb_size(y) ? eb_ceil_div(y->shape[0] * w.out[PLANE] * w.out[ROW], tiling_of(node)->rows) : 0;
     return EB_OK;
@@ -43,7 +43,7 @@ EB_INLINE void pool_place(const float *x, const int64_t *taps, const int64_t *st
 
 /* The window of place `at` along an axis: where its taps within x begin, 0 if there are none, and how many there are.
  * `count` is multiplied by the number of elements that count in a mean. */
-EB_INLINE int64_t enter(const window *w, int axis, int64_t at, int padding, int64_t *taps, double *count) {
+EB_INLINE int64_t enter(const window *w, int axis, int64_t at, int padding, int64_t *taps, int64_t *count) {
     int64_t first = at * w->stride[axis] - w->low[axis], begin, end;
     eb_clip(first, w->dilation[axis], w->in[axis], w->kernel[axis], &begin, &end);
     taps[axis] = end - begin;
@@ -59,7 +59,7 @@ static inline int64_t step_of(const window *w, int axis, int64_t apart) {
 
 EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const int mean) {
     const window w = describe(node, !mean, 1);
-    const eb_tensor *given = eb_input(node, EB_IN_MAX_POOL_X);
+    const eb_tensor *given = eb_input(node, EB_IN_POOL_X);
     const int64_t C = given->shape[given->rank - 1];
     const int64_t divisor = mean ? node->ints[EB_INT_AVG_POOL_DIVISOR] : 0;
     const int padding = mean && node->ints[EB_INT_AVG_POOL_COUNT_PADDING];
@@ -70,14 +70,14 @@ EB_INLINE eb_status run_windows(const eb_node *node, void *const *bases, int64_t
     int64_t last = eb_min(given->shape[0] * places, end * tiling_of(node)->rows);
     for (int64_t r = begin * tiling_of(node)->rows; r < last; r++) {
         int64_t taps[AXES];
-        double rows = 1;
+        int64_t rows = 1;
         const float *picture = x + r / places * w.in[PLANE] * plane;
         picture += enter(&w, PLANE, r % places / w.out[ROW], padding, taps, &rows) * plane;
         picture += enter(&w, ROW, r % w.out[ROW], padding, taps, &rows) * line;
         for (int64_t column = 0; column < w.out[COLUMN]; column++) {
-            double count = rows;
+            int64_t count = rows;
             const int64_t left = enter(&w, COLUMN, column, padding, taps, &count);
-            const float scale = mean ? 1.0f / (divisor ? (float)divisor : (float)count) : 0;
+            const float scale = mean ? 1.0f / (float)(divisor ? divisor : count) : 0;
             pool_place(picture + left * C, taps, step, C, mean, scale, y + (r * w.out[COLUMN] + column) * C);
         }
     }

@@ -18,7 +18,7 @@ static void cut(eb_node *node, const transposed *p, int64_t products) {
     enum { WORTH = 1 << 16 };
     tiling *at = edit_tiling(node);
     const int64_t planes = eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0] * p->out[PLANE];
-    const int64_t each = products / eb_multiply(planes, p->out[ROW]) + p->groups * p->out[COLUMN];
+    const int64_t each = products / (planes * p->out[ROW]) + p->groups * p->out[COLUMN];
     const int64_t lines = eb_max(1, eb_min(p->out[ROW], WORTH / each));
     at->line_tiles = eb_ceil_div(p->out[ROW], lines);
     at->lines = eb_ceil_div(p->out[ROW], at->line_tiles);
@@ -32,7 +32,7 @@ static eb_status plan(eb_node *node) {
     eb_status status = check_conv_operands(node);
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     const transposed p = describe_transposed(node);
-    const int64_t products = EB_PRODUCT(eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0], p.groups, pairs_of(&p));
+    const int64_t products = EB_MULTIPLY(eb_input(node, EB_IN_CONV_TRANSPOSE_X)->shape[0], p.groups, pairs_of(&p));
     cut(node, &p, products);
     /* Each tile visits every phase. */
     const int64_t visited = eb_multiply(node->tiles, visit_bytes(&p));
@@ -142,9 +142,8 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const float *x = eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_X), bases);
     const float *residual = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_RESIDUAL, bases), clamp = clamp_of(kind);
     float *y = eb_data(eb_output(node), bases);
-    /* The distance of two places of a phase is the only number of a problem that `finish_group` reads. Where a line has one
-     * place of the phase, it is not used, and may not fit. */
-    const problem spread = {.O = eb_min(eb_multiply(p.stride[COLUMN], p.groups), EB_MOST_BYTES)};
+    /* The distance of two places of a phase is the only number of a problem that `finish_group` reads. */
+    const problem spread = {.O = p.stride[COLUMN] * p.groups};
     work k = {.p = &p,
               .weight = eb_data(eb_input(node, EB_IN_CONV_TRANSPOSE_WEIGHT), bases),
               .bias = eb_optional_data(node, EB_IN_CONV_TRANSPOSE_BIAS, bases),

@@ -43,8 +43,7 @@ typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weig
 #define EB_PASTE(a, b, c, d, e, f) EB_PASTE_(a, b, c, d, e, f)
 #define EB_TEXT_(name) #name
 #define EB_TEXT(name) EB_TEXT_(name)
-/* f32_<op>__<isa>_<variant> */
-/* The symbol of a kernel of signature f32; kernels of other signatures write theirs out. */
+/* f32_<op>__<isa>_<variant>: the symbol of a kernel of signature f32; kernels of other signatures write theirs out. */
 #define EB_SYMBOL(op, variant) EB_PASTE(f32_, op, __, EB_ISA, _, variant)
 
 EB_INLINE vf vf_set(float v) { return v - (vf){0}; } /* - 0 keeps -0.0, + 0 would not */

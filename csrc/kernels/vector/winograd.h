@@ -55,11 +55,11 @@ static problem describe(const eb_node *node, const int m) {
 }
 
 /* Floats from one point to the next of `rows` rows: a line more, or all points would fall into one set of the cache. */
-EB_INLINE int64_t point_step(int64_t rows, int64_t row) { return eb_add(eb_multiply(rows, row), 64 / 4); }
+EB_INLINE int64_t point_step(int64_t rows, int64_t row) { return rows * row + 64 / 4; }
 EB_INLINE int64_t transformed_bytes(const problem *p, int64_t tiles, const int n) {
-    return eb_multiply(n * n * 4, point_step(tiles, p->row));
+    return n * n * 4 * point_step(tiles, p->row);
 }
-EB_INLINE int64_t sums_bytes(int64_t tiles, const int n) { return eb_multiply(n * n * 4, point_step(tiles, EB_NR)); }
+EB_INLINE int64_t sums_bytes(int64_t tiles, const int n) { return n * n * 4 * point_step(tiles, EB_NR); }
 
 /* --- the transforms ----------------------------------------------------------------------------------------------- */
 
@@ -322,7 +322,7 @@ static void cut(eb_node *node, const int m) {
         node->joins = panels;
         node->shared_bytes = transformed_bytes(&p, p.tiles, n);
     } else {
-        node->scratch_bytes = eb_add(node->scratch_bytes, transformed_bytes(&p, rows, n));
+        node->scratch_bytes = node->scratch_bytes + transformed_bytes(&p, rows, n);
     }
 }
 
@@ -424,7 +424,7 @@ EB_INLINE eb_status run(const eb_node *node, void *const *bases, int64_t begin, 
 #define EB_WINOGRAD(m, kernel, name)                                                                                \
     static eb_status plan_##m(eb_node *node) { return plan(node, m); }                                              \
     static int64_t bytes_##m(const eb_tensor *w, const int64_t *numbers) {                                          \
-        return EB_PRODUCT(count_pieces(w, numbers), EB_NR, w->shape[1], (m + 2) * (m + 2), 4);                      \
+        return EB_MULTIPLY(count_pieces(w, numbers), EB_NR, w->shape[1], (m + 2) * (m + 2), 4);                      \
     }                                                                                                               \
     static void pack_##m(const eb_tensor *w, const int64_t *numbers, const void *source, void *destination,         \
                          int64_t begin, int64_t end) {                                                              \

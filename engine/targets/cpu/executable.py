@@ -1,9 +1,9 @@
-"""Runs a bound plan with the C library: builds its tables, lends arenas to calls. Knows no graph and no passes."""
+"""Runs a bound plan with the C library: builds its tables, lends arenas to calls. Knows no passes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,13 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ExecutionError, InternalError
-from engine.memory import as_array, release
-from engine.program import Artifact
+from engine.graph import Graph, Node, Value, elements
+from engine.memory import aligned_empty, as_array, release
 from engine.targets.base import Context, Observer, RunTimes
 from engine.targets.bound import BoundExecutable
 from engine.targets.cpu import call, native
-from engine.targets.cpu.weights import BufferKey, Weights
-from engine.targets.host import HOST, operand
+from engine.targets.cpu.weights import Weights
+from engine.targets.host import operand
 from engine.targets.plan import BoundPlan, Step
 
 _NODE_BYTES, _TENSOR_BYTES = ffi.sizeof("eb_node"), ffi.sizeof("eb_tensor")
@@ -48,34 +48,39 @@ class CpuExecutable(BoundExecutable):
     """
 
     def __init__(
-        self, artifact: Artifact, plan: BoundPlan, weights: Weights, threads: int, *, per_node: bool = False
+        self, graph: Graph, plan: BoundPlan, weights: Weights, threads: int, *, per_node: bool = False
     ) -> None:
-        super().__init__(artifact, plan, threads)
+        super().__init__(graph, plan, threads)
         self.threads = threads
         self._per_node = per_node
         self.count = len(plan.steps)
-        self._weights, self._use = (
-            weights,
-            weights.prepare(plan, threads),
-        )  # keep the memory to which the tables refer
-        self._n_inputs, self._n_outputs = len(artifact.inputs), len(artifact.call_outputs)
-        self._addresses = [0] * (1 + self._n_inputs + self._n_outputs)
-        types = [artifact.types[value] for value in (*artifact.inputs, *artifact.call_outputs)]
-        self._sizes = [plan.arena_bytes, *(t.nbytes for t in types)]  # bytes of each buffer
-        self._buffers: dict[BufferKey, int] = {}
+        constants = weights.add(plan, self, threads)
+        self._constants = dict(constants)  # the memory to which the tables refer
+        self._n_inputs, self._n_outputs = len(graph.inputs), len(graph.call_outputs)
+        first_constant = 1 + self._n_inputs + self._n_outputs
+        self._addresses = [0] * first_constant + [memory.ctypes.data for memory in self._constants.values()]
+        values = (*graph.inputs, *graph.call_outputs)
+        nbytes = [*(value.type.nbytes for value in values), *(memory.nbytes for memory in self._constants.values())]
+        self._sizes = [plan.arena_bytes, *nbytes]  # bytes of each buffer
+        buffers = {key: number for number, key in enumerate(self._constants, first_constant)}
+        numbers = iter([buffers[key] for key, _memory in constants])
         self._nodes = ffi.new("eb_node[]", max(self.count, 1))
         self._operands = ffi.new("eb_tensor[]", sum(len(step.operands) for step in plan.steps))
         first = 0
         for number, step in enumerate(plan.steps):
-            self._fill(self._nodes + number, self._operands + first, step)
+            self._fill(self._nodes + number, self._operands + first, step, numbers)
             first += len(step.operands)
         self._place()
         self.free: list[CallMemory] = []  # working memory that no call uses
 
-    def _fill(self, node: Any, operands: Any, step: Step) -> None:
-        """Copy the kernel's plan to `node` and `operands`, and set the places of the operands."""
-        ffi.memmove(node, step.planned.handle.node, _NODE_BYTES)
-        ffi.memmove(operands, step.planned.handle.operands, len(step.operands) * _TENSOR_BYTES)
+    def _fill(self, node: Any, operands: Any, step: Step, constants: Iterator[int]) -> None:
+        """Copy the kernel's plan to `node` and `operands`, and set the places of the operands.
+
+        `constants` has the buffers of the plan's constant operands, from the first one of this step on.
+        """
+        planned, its_operands, _kept = step.planned.handle
+        ffi.memmove(node, planned, _NODE_BYTES)
+        ffi.memmove(operands, its_operands, len(step.operands) * _TENSOR_BYTES)
         node.operands = operands
         node.scratch_buffer, node.scratch_offset, node.overlap = 0, step.scratch_offset, step.overlap
         for position, place in enumerate(step.operands):
@@ -88,17 +93,13 @@ class CpuExecutable(BoundExecutable):
             elif kind == "input":
                 tensor.buffer = 1 + index
             elif kind == "state":  # after the inputs of the call
-                tensor.buffer = 1 + len(self.artifact.call_inputs) + index
+                tensor.buffer = 1 + len(self.graph.call_inputs) + index
             elif kind == "output":
                 tensor.buffer = 1 + self._n_inputs + index
             else:
                 if position in step.planned.packed:  # the packed copy has only this part of the constant
                     tensor.offset = 0
-                key, address, nbytes = self._weights.address(step, position)
-                tensor.buffer = self._buffers.setdefault(key, len(self._addresses))
-                if tensor.buffer == len(self._addresses):
-                    self._addresses.append(address)
-                    self._sizes.append(nbytes)
+                tensor.buffer = next(constants)
 
     def _place(self) -> None:
         """Compute the places of operands in the arena; InternalError if a step accesses memory outside of its buffers.
@@ -109,7 +110,7 @@ class CpuExecutable(BoundExecutable):
             ffi.new("int64_t[]", numbers) for numbers in (self._sizes, self.plan.arena_offsets, self.plan.arena_sizes)
         )
         first_constant = 1 + self._n_inputs + self._n_outputs
-        counts = (len(self._sizes), len(self.artifact.call_inputs), first_constant, len(parts))
+        counts = (len(self._sizes), len(self.graph.call_inputs), first_constant, len(parts))
         memory = ffi.new("eb_memory *", [*counts, sizes, offsets, parts])
         wrong = ffi.new("const char **")
         number = lib.eb_place_operands(self._nodes, self.count, self.threads, memory, wrong)
@@ -141,7 +142,7 @@ class CpuExecutable(BoundExecutable):
 
     def make_memory(self) -> CallMemory:
         """Create working memory for a call; called when all existing ones are in use."""
-        arena = HOST.allocate(self.plan.arena_bytes).memory
+        arena = aligned_empty(self.plan.arena_bytes)
         words = ffi.new("uintptr_t[]", self._addresses)
         words[0] = arena.ctypes.data
         pointers, failed = ffi.cast("void **", words), ffi.new("int32_t *")
@@ -149,7 +150,7 @@ class CpuExecutable(BoundExecutable):
         return call, pointers, words, failed, arena
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], states: Sequence[Any] = ()) -> None:
-        """As `Executable.run`: dense arrays or CPU tensors of the artifact's types."""
+        """As `Executable.run`: dense arrays or CPU tensors of the graph's types."""
         if self._per_node:
             self._run_per_node((*inputs, *states), outputs)
             return
@@ -211,51 +212,51 @@ class CpuExecutable(BoundExecutable):
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:
         """As `Executable.trace`. The plan must give every value memory of its own.
 
-        Pages of values that no later instruction reads go back to the system, so a trace needs about the memory of live
+        Pages of values that no later node reads go back to the system, so a trace needs about the memory of live
         values.
         """
-        artifact, plan = self.artifact, self.plan
-        types = (artifact.types[v] for v in artifact.call_outputs)
-        outputs = [np.empty(t.shape, dtypes.dtype(t.dtype).numpy) for t in types]
+        graph, plan = self.graph, self.plan
+        outputs = [np.empty(v.shape, dtypes.dtype(v.dtype).numpy) for v in graph.call_outputs]
         states = [state.copy() for state in states]  # the run writes to them
         roots = {("input", n): as_array(value) for n, value in enumerate(inputs)}
         # The contents of states before the run, which a trace shows as inputs: the run overwrites the copies above.
         roots |= {("state", n): state.copy() for n, state in enumerate(states)}
-        roots |= {("constant", v): a for v, a in artifact.constants.items()}
-        # A step writes what an instruction makes, or, for a view that is no view of memory, the binder's copy does.
+        # A step writes what a node makes, or, for a view that is no view of memory, the binder's copy does.
         written = {
             place.storage: number
             for number, step in enumerate(plan.steps)
             for place in step.operands[step.n_inputs :]
             if place is not None
         }
-        unread = _parts_by_last_use(artifact, plan)
+        unread = _parts_by_last_use(graph, plan)
         memory, ran = self._take_memory([*inputs, *states], outputs), 0
         arena = memory[4]
 
-        def read(value: int) -> np.ndarray:
-            if value in artifact.components:
-                return artifact.elements(value)
+        def read(value: Value) -> np.ndarray:
+            if value.form is not None:
+                return elements(value.form)
             place = plan.places[value]
             kind, part = place.storage
+            if kind == "constant":  # a view of one
+                return operand(np.asarray(plan.constants[part].elements, order="C"), 0, place)
             start = plan.arena_offsets[part] if kind == "arena" else 0
             found = operand(roots.get((kind, part), arena), start, place)
             found.flags.writeable = False
             return found
 
         try:
-            for index, instruction in enumerate(artifact.instructions):
+            for index, node in enumerate(graph.nodes):
                 seconds = 0.0
-                until = max(written.get(plan.places[value].storage, -1) for value in instruction.outputs)
+                until = max(written.get(plan.places[value].storage, -1) for value in node.outputs)
                 for number in range(ran, until + 1):
                     start = time.perf_counter()
                     self._run_step(memory, number)
-                    if plan.steps[number].instruction == index:
+                    if plan.steps[number].node is node:
                         seconds = time.perf_counter() - start
                     ran = number + 1
-                before = [None if v is None else read(v) for v in instruction.inputs]
-                observe(index, instruction, before, [read(v) for v in instruction.outputs], seconds)
-                for part in unread.get(index, ()):
+                before = [None if v is None else read(v) for v in node.inputs]
+                observe(index, node, before, [read(v) for v in node.outputs], seconds)
+                for part in unread.get(node, ()):
                     release(arena[plan.arena_offsets[part] :][: plan.arena_sizes[part]])
         finally:
             self.free.append(memory)
@@ -265,17 +266,18 @@ class CpuExecutable(BoundExecutable):
 
     def fast_path(self, boundary: Any) -> Callable[[tuple[Any, ...]], Any] | None:
         """As `Executable.fast_path`; none for a program with states."""
-        return None if self._per_node or self.artifact.states else call.fast_path(boundary, self)
+        return None if self._per_node or self.graph.states else call.fast_path(boundary, self)
 
 
-def _parts_by_last_use(artifact: Artifact, plan: BoundPlan) -> dict[int, list[int]]:
-    """Instruction -> the parts of the arena that it makes or reads, and no later one."""
-    last: dict[int, int] = {}
-    for index, instruction in enumerate(artifact.instructions):
-        for value in (*instruction.inputs, *instruction.outputs):
-            if value is not None and plan.places[value].storage[0] == "arena":
-                last[plan.places[value].storage[1]] = index
-    found: dict[int, list[int]] = {}
-    for part, index in last.items():
-        found.setdefault(index, []).append(part)
+def _parts_by_last_use(graph: Graph, plan: BoundPlan) -> dict[Node, list[int]]:
+    """Node -> the parts of the arena that it makes or reads, and no later one."""
+    last: dict[int, Node] = {}
+    for node in graph.nodes:
+        for value in (*node.inputs, *node.outputs):
+            place = None if value is None else plan.places.get(value)
+            if place is not None and place.storage.kind == "arena":
+                last[place.storage.number] = node
+    found: dict[Node, list[int]] = {}
+    for part, node in last.items():
+        found.setdefault(node, []).append(part)
     return found

@@ -9,7 +9,7 @@ import ctypes
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from engine.memory import ALIGNMENT
 from engine.ops import TABLE, Layout
 from engine.ops.arithmetic import COMPUTE
 from engine.switches import Switch, register
-from engine.targets.base import Roof
+from engine.targets.instruments import Roof
 from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, PackedLayout, Place, Planned, Step, Storage
 
 OK: int = lib.EB_OK
@@ -152,12 +152,8 @@ def offer_openblas() -> bool:
     return True
 
 
-class Node(NamedTuple):
-    """A step as a C struct, which its kernel has planned or will plan. The places of its operands are not set yet."""
-
-    node: Any
-    operands: Any
-    kept: tuple[Any, ...]  # memory that the node refers to
+Handle = tuple[Any, Any, tuple[Any, ...]]
+"""A planned step as a C struct without the places of operands, the operands, and memory that the struct refers to."""
 
 
 def plan(step: Step, kernel: Kernel, *, requested: bool = False) -> Planned | NeedsDense | None:
@@ -165,8 +161,7 @@ def plan(step: Step, kernel: Kernel, *, requested: bool = False) -> Planned | Ne
 
     A `requested` kernel, which the configuration names, runs the step even if another kernel is faster.
     """
-    made = _node(step, kernel, requested=requested)
-    node, operands, _kept = made
+    handle = node, operands, _kept = _node(step, kernel, requested=requested)
     packed: dict[int, PackedLayout] = {}
     for position, place in enumerate(step.operands[: step.n_inputs]):
         if place is not None and place.storage.kind == "constant" and place.layout.is_dense:
@@ -178,11 +173,11 @@ def plan(step: Step, kernel: Kernel, *, requested: bool = False) -> Planned | Ne
                 operands[position].is_packed = 1
     status: int = lib.eb_plan_node(node)
     if status == OK:
-        return Planned(kernel, node.tiles, node.scratch_bytes, node.shared_bytes, node.operations, packed, made)
+        return Planned(kernel, node.tiles, node.scratch_bytes, node.shared_bytes, node.operations, packed, handle)
     return NEEDS_DENSE if status == lib.EB_NEEDS_DENSE else None
 
 
-def _node(step: Step, kernel: Kernel, *, requested: bool = False) -> Node:
+def _node(step: Step, kernel: Kernel, *, requested: bool = False) -> Handle:
     """An eb_node for `step`, not planned yet."""
     node, operands = ffi.new("eb_node *"), ffi.new("eb_tensor[]", len(step.operands))
     for tensor, place in zip(operands, step.operands, strict=True):
@@ -195,7 +190,7 @@ def _node(step: Step, kernel: Kernel, *, requested: bool = False) -> Node:
     node.n_inputs, node.n_outputs = step.n_inputs, len(step.operands) - step.n_inputs
     node.n_ints, node.n_reals = len(step.ints), len(step.reals)
     node.operands, node.ints, node.reals = operands, ints, reals
-    return Node(node, operands, (ints, reals))
+    return node, operands, (ints, reals)
 
 
 def _describe(tensor: Any, place: Place | None) -> None:
@@ -258,15 +253,15 @@ def reference_flops() -> float:
     places = {name: Place(Storage("arena", 0), "float32", Layout.dense(shape)) for name, shape in shapes.items()}
     linear = TABLE["linear"]
     ints, reals = linear.native_attributes(linear.complete({}))
-    operands = [places["x"], places["weight"], None, None, places["y"]]
+    placed = [places["x"], places["weight"], None, None, places["y"]]
     (kernel,) = (kernel for kernel in kernels_for(None)["linear"] if kernel.is_reference)
-    planned = plan(Step(None, "linear", operands, len(operands) - 1, ints, reals), kernel)
+    planned = plan(Step(None, "linear", placed, len(placed) - 1, ints, reals), kernel)
     assert isinstance(planned, Planned)  # noqa: S101  # a reference kernel takes every linear
-    node = planned.handle.node
+    node, operands, _kept = planned.handle
     memory = [np.ones(shape, np.float32) for shape in shapes.values()]
     scratch = np.zeros(planned.scratch_bytes + ALIGNMENT, np.uint8)
     for number, place in enumerate((0, 1, 4)):
-        planned.handle.operands[place].buffer = number
+        operands[place].buffer = number
     node.scratch_buffer = len(memory)
     bases = ffi.new("void *[]", [ffi.from_buffer(array) for array in (*memory, scratch)])
     runs, start = 0, time.perf_counter()
@@ -277,12 +272,12 @@ def reference_flops() -> float:
 
 
 def measure_handover(first: int, second: int, seconds: float = 0.002) -> float | None:
-    """As `Target.measure_handover`; None where threads cannot be put on both processors."""
+    """As `Instruments.measure_handover`; None where threads cannot be put on both processors."""
     return float(lib.eb_measure_handover(first, second, seconds)) or None
 
 
 def measure_roof(what: str, threads: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-    """As `Target.measure_roof`; `nbytes` is at least 4096."""
+    """As `Instruments.measure_roof`; `nbytes` is at least 4096."""
     found = lib.eb_measure_roof(what.encode(), nbytes, threads, seconds)
     if not found.rate:
         return None

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from engine.config import MOST_THREADS, Config
 from engine.errors import ConfigError
-from engine.ops import TABLE, TensorType
+from engine.graph import Graph
 from engine.processors import count_processors
-from engine.program import Artifact
 from engine.targets import verify
-from engine.targets.base import Prepared, Roof, Roofs, StepPlanner, Target
+from engine.targets.base import Prepared, StepPlanner, Target
 from engine.targets.bind import bind
 from engine.targets.cpu import native
 from engine.targets.cpu.executable import CpuExecutable
 from engine.targets.cpu.weights import Weights
 from engine.targets.host import HOST
+from engine.targets.instruments import Instruments, Roof, Roofs
 from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Planned, Step
 
 _CACHE_BYTES = 64 << 20
@@ -56,45 +56,57 @@ class _Planner(StepPlanner):
                 raise ConfigError(f"variant {op}={self._variants[op]!r}: no {op} of this program can use it here")
 
 
+class CpuInstruments(Instruments):
+    """Measure the processors of this machine."""
+
+    def roofs(self, config: Config) -> Roofs:
+        """The roofs of one core, with its best instruction set or that of `config`."""
+        return Roofs(native.peak_flops(config.isa), native.read_bandwidth(), _CACHE_BYTES)
+
+    def lacks(self, arithmetic: str, config: Config) -> bool:
+        """As `Instruments.lacks`: only one instruction set multiplies bfloat16."""
+        return arithmetic == "bfloat16" and _BFLOAT16_ISA not in native.isas_within(config.isa)
+
+    def measure_slowdown(self, config: Config) -> float | None:
+        """As `Instruments.measure_slowdown`, in float32."""
+        return native.peak_flops(config.isa) / native.reference_flops()
+
+    def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
+        return native.measure_handover(first, second, seconds)
+
+    def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
+        """As `Instruments.measure_roof`; `nbytes` is at least 4096."""
+        return native.measure_roof(what, lanes, nbytes, seconds)
+
+
 class CpuTarget(Target):
     """Runs programs on the processors of this machine."""
 
     name = "cpu"
     summary = "C kernels for this machine's instruction sets, on a thread pool"
     device = HOST
+    instruments = CpuInstruments()
 
-    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
-        """As `Target.supports`: None for a view, or if a kernel reads the inputs as they are encoded."""
-        families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
-        if TABLE[op].view is not None and not families:
-            return None
+    def has_kernel(self, op: str, families: AbstractSet[str], compute: str) -> bool:
         kernels = native.kernels_for(None).get(op, ())
-        if not kernels and not families:
-            return "no kernel in this build; Config(target='interpreter') runs it, slowly"
-        compute = attributes.get("compute", "element")
-        if any(all(native.accepts(kernel, one, compute) for one in {"plain", *families}) for kernel in kernels):
-            return None
-        reads = f"reads {', '.join(sorted(families))} operands" if families else "runs it"
-        return f"no kernel {reads}" + (f" and computes in {compute}" if compute != "element" else "")
+        return any(all(native.accepts(kernel, one, compute) for one in {"plain", *families}) for kernel in kernels)
 
-    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Weights:
-        return Weights(artifact, borrowed=borrowed)
+    def new_prepared(self) -> Weights:
+        return Weights()
 
-    def bind(self, artifact: Artifact, config: Config, *, keep: bool = False) -> BoundPlan:
-        """Steps and memory of `artifact` on this machine; as `engine.targets.bind.bind`."""
+    def bind(self, graph: Graph, config: Config, *, keep: bool = False) -> BoundPlan:
+        """Steps and memory of `graph` on this machine; as `engine.targets.bind.bind`."""
         lanes = self.lanes(config)
-        plan = bind(artifact, _Planner(config), strategy=config.planner, lanes=lanes, keep=keep, check=config.verify)
+        plan = bind(graph, _Planner(config), strategy=config.planner, lanes=lanes, keep=keep, check=config.verify)
         if config.verify:
             verify.order(plan, lanes)
         return plan
 
-    def executable(
-        self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
-    ) -> CpuExecutable:
-        assert isinstance(prepared, Weights)  # noqa: S101  # made by `prepare`
+    def executable(self, graph: Graph, config: Config, prepared: Prepared, *, keep: bool = False) -> CpuExecutable:
+        assert isinstance(prepared, Weights)  # noqa: S101  # made by `new_prepared`
         per_node = config.dispatch == "per_node"
-        plan = self.bind(artifact, config, keep=keep or per_node)
-        return CpuExecutable(artifact, plan, prepared, self.lanes(config), per_node=per_node)
+        plan = self.bind(graph, config, keep=keep or per_node)
+        return CpuExecutable(graph, plan, prepared, self.lanes(config), per_node=per_node)
 
     def lanes(self, config: Config) -> int:
         """Threads of a call: `Config.threads`; for ``"auto"`` the processors that this process may use now."""
@@ -105,25 +117,6 @@ class CpuTarget(Target):
 
     def available(self, switch: str) -> tuple[str, ...]:
         return native.isas() if switch == "isa" else ()
-
-    def roofs(self, config: Config) -> Roofs:
-        """The roofs of one core, with its best instruction set or that of `config`."""
-        return Roofs(native.peak_flops(config.isa), native.read_bandwidth(), _CACHE_BYTES)
-
-    def lacks(self, arithmetic: str, config: Config) -> bool:
-        """As `Target.lacks`: only one instruction set multiplies bfloat16."""
-        return arithmetic == "bfloat16" and _BFLOAT16_ISA not in native.isas_within(config.isa)
-
-    def measure_slowdown(self, config: Config) -> float | None:
-        """As `Target.measure_slowdown`, in float32."""
-        return native.peak_flops(config.isa) / native.reference_flops()
-
-    def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
-        return native.measure_handover(first, second, seconds)
-
-    def measure_roof(self, what: str, lanes: int, nbytes: int = 0, seconds: float = 0.05) -> Roof | None:
-        """As `Target.measure_roof`; `nbytes` is at least 4096."""
-        return native.measure_roof(what, lanes, nbytes, seconds)
 
 
 CPU = CpuTarget()

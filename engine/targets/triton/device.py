@@ -43,6 +43,11 @@ def as_tensor(array: np.ndarray) -> Any:
     return torch.from_numpy(array)
 
 
+def is_on_device(value: Any) -> bool:
+    """True for tensors of a CUDA device; False for other tensors, and for arrays."""
+    return not isinstance(value, np.ndarray) and bool(value.is_cuda)
+
+
 def as_elements(tensor: Any) -> np.ndarray:
     """The elements of a tensor on any device as an array; a view where the tensor is in this process."""
     import torch
@@ -200,10 +205,6 @@ class TritonDevice(Device):
         else:
             requested.copy_(value)
 
-    def enqueues_to(self, requested: Any) -> bool:
-        """True for tensors of a CUDA device."""
-        return not isinstance(requested, np.ndarray) and bool(requested.is_cuda)
-
     def bring(self, array: Any) -> Any:
         if self.place == "cpu":
             return array
@@ -211,8 +212,8 @@ class TritonDevice(Device):
 
     def choose_most_likely(self, logits: Any) -> np.ndarray | None:
         """As `Device.choose_most_likely`; waits once, for a number a row. Torch, too, gives the first of equals."""
-        return as_elements(logits.argmax(-1)) if self.enqueues_to(logits) else None
+        return as_elements(logits.argmax(-1)) if is_on_device(logits) else None
 
     def place_of_results(self, inputs: Sequence[Any]) -> Any:
         """This device if an input is there."""
-        return self.place if any(map(self.enqueues_to, inputs)) else None
+        return self.place if any(map(is_on_device, inputs)) else None

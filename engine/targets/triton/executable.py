@@ -10,8 +10,8 @@ import numpy as np
 
 from engine import dtypes
 from engine.errors import ExecutionError
+from engine.graph import Graph
 from engine.ops import TensorType
-from engine.program import Artifact
 from engine.targets.base import Context, RunTimes, Summary
 from engine.targets.bound import BoundExecutable
 from engine.targets.plan import BoundPlan, Place, Step
@@ -19,7 +19,14 @@ from engine.targets.staging import StagedContext
 from engine.targets.triton.capture import Start, capture, run_in_order
 from engine.targets.triton.clock import StepTimes, time_steps
 from engine.targets.triton.constants import Constants
-from engine.targets.triton.device import TritonDevice, as_elements, describe_cuda_error, is_interpreted, torch_type
+from engine.targets.triton.device import (
+    TritonDevice,
+    as_elements,
+    describe_cuda_error,
+    is_interpreted,
+    is_on_device,
+    torch_type,
+)
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
 
@@ -103,7 +110,7 @@ class TritonContext(Context):
             nbytes = self._executable.plan.arena_sizes[number]
             return self._arena.memory[start : start + nbytes].view(torch_type(place.dtype))
         if kind == "constant":
-            return self._executable.constants.values[number].reshape(-1)
+            return self._executable.constants[number].reshape(-1)
         values = self._states if kind == "state" else self._fixed[kind]
         return values[number].reshape(-1)
 
@@ -127,7 +134,7 @@ class TritonContext(Context):
         try:
             yield
         except RuntimeError as error:  # torch.AcceleratorError is one
-            raise ExecutionError(f"{self._executable.artifact.name}: {describe_cuda_error(error)}") from error
+            raise ExecutionError(f"{self._executable.graph.name}: {describe_cuda_error(error)}") from error
 
     def _raise_faults(self) -> None:
         """ExecutionError if a run that has ended met an index out of range."""
@@ -163,6 +170,9 @@ class _OrderedContext(StagedContext):
         assert isinstance(context, TritonContext)  # noqa: S101  # what `TritonExecutable` makes
         self._ordered, self._order = context, device.new_order()
 
+    def copies_at_once(self, requested: Any) -> bool:
+        return is_on_device(requested)
+
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """As `Context.run`. CUDA may report an error of an earlier call at any of the copies and the launch."""
         with self._ordered.naming_errors(), self._order:
@@ -187,9 +197,9 @@ class TritonExecutable(BoundExecutable):
     device: TritonDevice
     staging = _OrderedContext
 
-    def __init__(self, artifact: Artifact, plan: BoundPlan, constants: Constants, device: TritonDevice) -> None:
-        super().__init__(artifact, plan, 1, device)
-        self.constants = constants
+    def __init__(self, graph: Graph, plan: BoundPlan, constants: Constants, device: TritonDevice) -> None:
+        super().__init__(graph, plan, 1, device)
+        self.constants = constants.upload(plan)
 
     def context(self, states: Sequence[Any] = ()) -> TritonContext:
         return TritonContext(self, states)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.errors import ConfigError
-from engine.program import Artifact
 from engine.targets.base import StepPlanner
 from engine.targets.plan import Kernel, NeedsDense, Planned, Step
 from engine.targets.triton import kernel_table
@@ -12,8 +11,8 @@ from engine.targets.triton import kernel_table
 class TritonPlanner(StepPlanner):
     """Plans each step with the first kernel of the table that accepts it; requested variants are asked first."""
 
-    def __init__(self, artifact: Artifact, device: kernel_table.Gpu) -> None:
-        self._artifact, self._device = artifact, device
+    def __init__(self, device: kernel_table.Gpu) -> None:
+        self._device = device
         # Op of the program with a requested variant -> True if a step uses the variant.
         self._used: dict[str, bool] = {}
 
@@ -21,7 +20,7 @@ class TritonPlanner(StepPlanner):
         requested = self._device.variants.get(step.op)
         if requested is not None:
             self._used.setdefault(step.op, False)
-        attributes = {} if step.instruction is None else self._artifact.instructions[step.instruction].attributes
+        attributes = {} if step.node is None else step.node.attributes
         request = kernel_table.request_of(step, attributes, self._device, copied=copied)
         found = kernel_table.plan_step(request)
         if not isinstance(found, tuple):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Any
 
 from engine.config import Config
+from engine.graph import Graph
 from engine.ops import TABLE, TensorType
-from engine.program import Artifact
 from engine.switches import Switch, register, register_source
-from engine.targets.base import Call, Prepared, Target
+from engine.targets.base import Prepared, Target
 from engine.targets.bind import bind
+from engine.targets.instruments import Call, Instruments
 from engine.targets.plan import Kernel
 from engine.targets.triton import kernel_table
 from engine.targets.triton.configurations import (
@@ -47,50 +49,42 @@ class TritonTarget(Target):
 
     def __init__(self) -> None:
         self.device = TritonDevice()
+        self.instruments = TritonInstruments(self)
 
     def unavailable(self) -> str | None:
         return _find_obstacle()
 
-    def supports(self, op: str, inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> str | None:
-        """As `Target.supports`: None for a view, or if a kernel reads the inputs as they are encoded."""
-        families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
-        if TABLE[op].view is not None and not families:
-            return None
+    def has_kernel(self, op: str, families: AbstractSet[str], compute: str) -> bool:
         known = kernel_table.kernels().get(op, ())
-        if not known:
-            return "there is no Triton kernel for it"
-        compute = attributes.get("compute", "element")
-        if any(families <= one.encodings and compute in one.compute for one in known):
-            return None
-        reads = f" reads {', '.join(sorted(families))} operands" if families else " runs it"
-        return f"no Triton kernel{reads}" + (f" and computes in {compute}" if compute != "element" else "")
+        return any(families <= one.encodings and compute in one.compute for one in known)
 
-    def find_refusal(
-        self, op: str, inputs: Sequence[TensorType | None], output: TensorType, attributes: Mapping[str, Any]
+    def supports(
+        self,
+        op: str,
+        inputs: Sequence[TensorType | None],
+        attributes: Mapping[str, Any],
+        output: TensorType | None = None,
     ) -> str | None:
-        """As `Target.find_refusal`: plans the op on dense operands. Inputs that are encoded are not planned."""
-        refusal = self.supports(op, inputs, attributes)
+        """As `Target.supports`; with `output` it plans the op on dense operands. Encoded inputs are not planned."""
+        refusal = super().supports(op, inputs, attributes)
         is_encoded = any(one is not None and one.encoding is not None for one in inputs)
-        if refusal is not None or is_encoded or TABLE[op].view is not None:
+        if output is None or refusal is not None or is_encoded or TABLE[op].view is not None:
             return refusal
         if kernel_table.plan_step(kernel_table.request_of_types(op, inputs, output, attributes)) is not None:
             return None
-        return "no Triton kernel takes these types, sizes and attributes"
+        return "no kernel takes these types, sizes and attributes"
 
-    def prepare(self, artifact: Artifact, *, borrowed: bool) -> Constants:
-        """As `Target.prepare`: all constants are copied to the device."""
-        del borrowed
-        return Constants(artifact, self.device)
+    def new_prepared(self) -> Constants:
+        return Constants(self.device)
 
-    def executable(
-        self, artifact: Artifact, config: Config, prepared: Prepared, *, keep: bool = False
-    ) -> TritonExecutable:
+    def executable(self, graph: Graph, config: Config, prepared: Prepared, *, keep: bool = False) -> TritonExecutable:
         assert isinstance(prepared, Constants)  # noqa: S101  # made by `prepare`
-        planner = TritonPlanner(artifact, self._describe(config))
-        plan = bind(artifact, planner, strategy=config.planner, keep=keep, check=config.verify)
-        return TritonExecutable(artifact, plan, prepared, self.device)
+        planner = TritonPlanner(self.describe_gpu(config))
+        plan = bind(graph, planner, strategy=config.planner, keep=keep, check=config.verify)
+        return TritonExecutable(graph, plan, prepared, self.device)
 
-    def _describe(self, config: Config) -> kernel_table.Gpu:
+    def describe_gpu(self, config: Config) -> kernel_table.Gpu:
+        """The device, for the table of kernels."""
         name, multiprocessors = "", INTERPRETED_MULTIPROCESSORS
         if not is_interpreted():
             import torch
@@ -103,25 +97,31 @@ class TritonTarget(Target):
         """What was measured on a kind of device; nothing for the interpreter."""
         return measured_on(name) if name else RuleOnly()
 
-    def tune(
-        self, artifact: Artifact, config: Config, prepared: Prepared, call: Call, options: TuningOptions
-    ) -> Tuning:
-        from engine.targets.triton import tuning
-
-        facts = self._describe(config)._replace(configurations=RuleOnly())
-        name, folder = facts.name or "interpreter", options.folder or user_folder()
-        check_folder(folder, name)
-        with self.device.selected():
-            rows = tuning.tune(artifact, prepared, self.device, facts, call, options)
-        versions = {package: importlib.metadata.version(package) for package in ("torch", "triton")}
-        return Tuning(name, write_rows(folder, name, rows, versions), tuple(rows))
-
     def kernels(self) -> Sequence[Kernel]:
         """The table of kernels; empty where triton is not installed."""
         if find_missing_package() is not None:
             return ()
         known = (one for of_op in kernel_table.kernels().values() for one in of_op)
         return [Kernel(one.name, one.op, one.variant) for one in known]
+
+
+class TritonInstruments(Instruments):
+    """Measure configurations of kernels on the device of a target."""
+
+    def __init__(self, target: TritonTarget) -> None:
+        self._target = target
+
+    def tune(self, graph: Graph, config: Config, prepared: Any, call: Call, options: TuningOptions) -> Tuning:
+        from engine.targets.triton import tuning
+
+        device = self._target.device
+        facts = self._target.describe_gpu(config)._replace(configurations=RuleOnly())
+        name, folder = facts.name or "interpreter", options.folder or user_folder()
+        check_folder(folder, name)
+        with device.selected():
+            rows = tuning.tune(graph, prepared, device, facts, call, options)
+        versions = {package: importlib.metadata.version(package) for package in ("torch", "triton")}
+        return Tuning(name, write_rows(folder, name, rows, versions), tuple(rows))
 
 
 @cache

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from engine.errors import ConfigError, ExecutionError, InternalError
-from engine.program import Artifact
-from engine.targets.base import Call, Prepared
+from engine.graph import Graph
+from engine.targets.base import Prepared
 from engine.targets.bind import bind
+from engine.targets.instruments import Call
 from engine.targets.plan import Planned, Step
 from engine.targets.triton import kernel_table
 from engine.targets.triton.capture import Start, compile_all
@@ -103,7 +104,7 @@ class Asked(NamedTuple):
 
 
 def tune(
-    artifact: Artifact,
+    graph: Graph,
     prepared: Prepared,
     device: TritonDevice,
     facts: kernel_table.Gpu,
@@ -112,15 +113,15 @@ def tune(
 ) -> list[Tuned]:
     """Measure every question that the steps of a program ask, on a run of `call`, which changes the states.
 
-    No size in `artifact` is a formula. ConfigError if kernels are interpreted, so that times would say nothing of a
+    No size in `graph` is a formula. ConfigError if kernels are interpreted, so that times would say nothing of a
     GPU; ExecutionError if the program fails.
     """
     clock = options.clock
     if clock is None and is_interpreted():
         raise ConfigError("tune: Triton's interpreter runs the kernels, and its times say nothing of a GPU")
-    assert isinstance(prepared, Constants)  # noqa: S101  # made by `TritonTarget.prepare`
-    planner = TritonPlanner(artifact, facts)
-    executable = TritonExecutable(artifact, bind(artifact, planner, keep=True), prepared, device)
+    assert isinstance(prepared, Constants)  # noqa: S101  # made by `TritonTarget.new_prepared`
+    planner = TritonPlanner(facts)
+    executable = TritonExecutable(graph, bind(graph, planner, keep=True), prepared, device)
     context = _run_once(executable, *call)
     clock = EventClock(device.place) if clock is None else clock
     questions = list(_list_questions(executable, facts))
@@ -134,10 +135,10 @@ def tune(
 
 def _run_once(executable: TritonExecutable, inputs: Sequence[Any], states: Sequence[Any]) -> TritonContext:
     """A context after a run, whose memory has the value of every node."""
-    artifact, device = executable.artifact, executable.device
+    graph, device = executable.graph, executable.device
     types = {
-        kind: [artifact.types[value] for value in values]
-        for kind, values in (("input", artifact.call_inputs), ("output", artifact.call_outputs))
+        kind: [value.type for value in values]
+        for kind, values in (("input", graph.call_inputs), ("output", graph.call_outputs))
     }
     values = {kind: [device.allocate(t.nbytes).value(0, t) for t in listed] for kind, listed in types.items()}
     for value, given in zip(values["input"], inputs, strict=True):
@@ -154,16 +155,16 @@ def _list_questions(executable: TritonExecutable, facts: kernel_table.Gpu) -> It
     seen = set[Question]()
     for number, step in enumerate(executable.plan.steps):
         recorder = _Recorder()
-        _plan(executable, step, facts, recorder)
+        _plan(step, facts, recorder)
         for question, (candidates, rule) in recorder.asked.items():
             if question not in seen and len(candidates) > 1:
                 seen.add(question)
                 yield Asked(question, number, candidates, rule)
 
 
-def _plan(executable: TritonExecutable, step: Step, facts: kernel_table.Gpu, finder: Finder) -> Launches:
+def _plan(step: Step, facts: kernel_table.Gpu, finder: Finder) -> Launches:
     """The launches of a step of the plan, whose operands have been copied already where kernels want that."""
-    planner = TritonPlanner(executable.artifact, facts._replace(configurations=finder))
+    planner = TritonPlanner(facts._replace(configurations=finder))
     planned = planner.plan(step, copied=True)
     if not isinstance(planned, Planned):
         raise InternalError(f"{step.op}: no kernel accepts a step of the plan")
@@ -180,7 +181,7 @@ def _list_runs(
     """What starts the step in each configuration that the device can run."""
     runs: dict[Any, Run] = {}
     for choice in asked.candidates:
-        launches = _plan(executable, executable.plan.steps[asked.step], facts, _Forced(asked.question, choice))
+        launches = _plan(executable.plan.steps[asked.step], facts, _Forced(asked.question, choice))
         scratch = executable.device.allocate(launches.scratch_bytes).memory
         starts = context.starts(asked.step, launches, scratch)
         try:

@@ -34,6 +34,6 @@ def measure() -> Handover | None:
     others = usable[1:]
     step = max(1, len(others) // MOST)
     cpu = targets.get("cpu")
-    pairs = (cpu.measure_handover(usable[0], other) for other in others[::step])
+    pairs = (cpu.instruments.measure_handover(usable[0], other) for other in others[::step])
     found = [seconds for seconds in pairs if seconds is not None]
     return Handover(min(found), max(found)) if found else None

@@ -73,7 +73,7 @@ def _measured(name: str, threads: int, nbytes: int, seconds: float) -> Roof:
     from engine import targets
 
     unit = "B/s" if name not in COMPUTE else "OP/s" if name == "int8" else "FLOP/s"
-    found = targets.get("cpu").measure_roof(name if name in COMPUTE else "read", threads, nbytes, seconds)
+    found = targets.get("cpu").instruments.measure_roof(name if name in COMPUTE else "read", threads, nbytes, seconds)
     if found is None:
         return Roof(name, threads, None, unit)
     cycles, size = threads * found.clock, nbytes or None

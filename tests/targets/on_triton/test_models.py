@@ -15,7 +15,6 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 import engine
 from engine import Config
 from engine.exporter import export_with_torch
-from engine.ops import TABLE
 from engine.targets.triton import target
 from engine.targets.triton.device import TritonDevice
 from suites.models import get, gpt2, qwen3
@@ -77,9 +76,7 @@ def test_a_model_of_16_bits_keeps_its_type(dtype: torch.dtype) -> None:
     with torch.no_grad():
         wanted = model(*inputs)
     program = engine.compile(model.to(dtype), inputs, Config(target="triton", activations="model"))
-    outputs = {
-        program.lowered.types[one.outputs[0]].dtype for one in program.lowered.instructions if one.op == "linear"
-    }
+    outputs = {node.output.dtype for node in program.lowered.nodes if node.op.name == "linear"}
     assert outputs == {str(dtype).removeprefix("torch.")}
     assert _distance(program(*inputs), wanted) < {torch.bfloat16: 5e-2, torch.float16: 5e-3}[dtype]
 
@@ -101,7 +98,7 @@ def test_a_layer_has_the_known_number_of_launches(name: str, of_layer: int, othe
     model, inputs = _make(name)
     program = engine.compile(model.to(kind), inputs, Config(target="triton"))
     report = program.report()
-    assert sum(TABLE[one.op].view is None for one in program.lowered.instructions) == 2 * of_layer + others
+    assert sum(node.op.view is None for node in program.lowered.nodes) == 2 * of_layer + others
     assert report.launches == 2 * of_layer + others
 
 
@@ -228,4 +225,4 @@ def test_a_trace_sees_every_value() -> None:
     model, inputs = _make("mlp")
     program = engine.compile(model, inputs, Config(target="triton"))
     trace = program.trace(*inputs)
-    assert len(trace.nodes) == len(program.lowered.instructions)
+    assert len(trace.nodes) == len(program.lowered.nodes)

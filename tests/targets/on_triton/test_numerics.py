@@ -62,7 +62,7 @@ def test_no_case_is_refused_before_it_is_planned(sizes: str) -> None:
             output = types[count]
             assert output is not None
             if not made.step.encoded:
-                assert TRITON.find_refusal(case.op, types[:count], output, made.attributes) is None, f"{case}-{dtype}"
+                assert TRITON.supports(case.op, types[:count], made.attributes, output) is None, f"{case}-{dtype}"
 
 
 def test_a_batch_that_no_grid_has_is_refused() -> None:

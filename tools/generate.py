@@ -1,24 +1,37 @@
-"""Writes what follows from the tables of ops, element types and encodings. Run as `python -m engine.ops.generate`.
+"""Writes what follows from the tables of ops, element types and encodings. Run as `python -m tools.generate`.
 
 `csrc/ops.h` and `docs/ops.md` follow from the ops, `csrc/encodings.h` from element types and encodings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine import dtypes, encodings
 from engine.ops import FAMILIES, MAX_RANK, TABLE, Attribute, Op
-from engine.ops.arithmetic import COMPUTE
 from engine.ops.rounding import ACCUMULATION
 from engine.ops.table import REQUIRED
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 HEADER = "csrc/ops.h"
 ENCODINGS = "csrc/encodings.h"
 PAGE = "docs/ops.md"
-_BY = "by `python -m engine.ops.generate`; do not edit."
+_BY = "by `python -m tools.generate`; do not edit."
 _MARK = f"Generated from the op table {_BY}"
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "product": ("linear", "gated_linear"),
+    "convolution": ("conv", "conv_transpose"),
+    "pool": ("max_pool", "avg_pool"),
+    "norm": ("layer_norm", "rms_norm"),
+    "softmaxes": ("softmax", "log_softmax"),
+    "rows": ("layer_norm", "rms_norm", "softmax", "log_softmax"),
+    "read": ("embedding", "gather", "index_select", "index"),
+}
+"""Ops that have code in common, in which C calls a position by the name of the group: one that is the same in all."""
+SYNONYMS = {("embedding", "table"): "x", ("embedding", "ids"): "index", ("index", "indices"): "index"}
+"""Inputs that an op of a group calls otherwise than the others."""
 
 
 def _families() -> dict[str, list[Op]]:
@@ -46,21 +59,23 @@ def header() -> str:
         " *",
         " * EB_IN_<OP>_<INPUT> is the position of an input in eb_node.operands; of a variadic one, of its first value.",
         " * EB_INT_<OP>_<ATTRIBUTE> and EB_REAL_<OP>_<ATTRIBUTE> are positions in eb_node.ints and eb_node.reals;",
-        " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices. A dtype is an eb_dtype, axes",
-        " * are a bit mask, a list of ints is EB_MAX_RANK of them from its position on, a program is the last of ints:",
-        " * four a step, the step's code and its operands. EB_COMPUTE_<CHOICE> is a value of the attribute `compute`,",
-        " * and EB_COMPUTE_OF_<op> its position in eb_node.ints, -1 for an op without it.",
+        " * EB_<OP>_<ATTRIBUTE>_<CHOICE> is the value of an attribute with named choices; where several ops have it,",
+        " * EB_<ATTRIBUTE>_<CHOICE>. A dtype is an eb_dtype, axes are a bit mask, a list of ints is EB_MAX_RANK of",
+        " * them from its position on, a program is the last of ints: four a step, the step's code and its operands. A",
+        " * group of ops has the positions that are the same in all of them. EB_COMPUTE_OF_<op> is the position of",
+        " * `compute` in eb_node.ints, -1 for an op without it.",
         " */",
         "#ifndef ENGINE_OPS_H",
         "#define ENGINE_OPS_H",
     ]
-    for op in (op for ops in _families().values() for op in ops):
-        constants = _constants(op)
+    shared = shared_choices()
+    tables = [(op.name, _constants(op, shared)) for ops in _families().values() for op in ops]
+    tables += [(", ".join(GROUPS[group]), _common_positions(group)) for group in GROUPS]
+    tables += [(f"attribute {name}", _choices(name, choices)) for name, choices in shared.items()]
+    computes = [(f"EB_COMPUTE_OF_{op.name}", positions(op).get("compute", ("INT", -1))[1]) for op in TABLE.values()]
+    for title, constants in (*tables, ("where compute is", computes)):
         if constants:
-            lines += ["", f"enum {{ /* {op.name} */", *(f"    {name} = {value}," for name, value in constants), "};"]
-    arithmetic = [(f"EB_COMPUTE_{choice.upper()}", value) for value, choice in enumerate(COMPUTE.choices)]
-    arithmetic += [(f"EB_COMPUTE_OF_{op.name}", positions(op).get("compute", ("INT", -1))[1]) for op in TABLE.values()]
-    lines += ["", "enum {", *(f"    {name} = {value}," for name, value in arithmetic), "};"]
+            lines += ["", f"enum {{ /* {title} */", *(f"    {name} = {value}," for name, value in constants), "};"]
     return "\n".join([*lines, "", "#endif", ""])
 
 
@@ -88,13 +103,40 @@ def encodings_header() -> str:
     return "\n".join([*lines, "", "#endif", ""])
 
 
-def _constants(op: Op) -> list[tuple[str, int]]:
+def shared_choices() -> dict[str, tuple[str, ...]]:
+    """The choices of each attribute that several ops have, all of them the same choices."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for op in TABLE.values():
+        for name, attribute in op.attributes.items():
+            if attribute.choices:
+                found.setdefault(name, []).append(attribute.choices)
+    return {name: choices[0] for name, choices in found.items() if len(choices) > 1 and len(set(choices)) == 1}
+
+
+def _choices(prefix: str, choices: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(f"EB_{prefix}_{choice}".upper(), value) for value, choice in enumerate(choices)]
+
+
+def _positions(op: Op) -> dict[tuple[str, str], int]:
+    """(array, name) -> position, of inputs and attributes."""
+    inputs = {("IN", SYNONYMS.get((op.name, name), name)): op.position(name) for name in op.input_names}
+    return inputs | {(array, name): position for name, (array, position) in positions(op).items()}
+
+
+def _common_positions(group: str) -> list[tuple[str, int]]:
+    first, *others = (_positions(TABLE[name]) for name in GROUPS[group])
+    common = [item for item in first.items() if all(item in other.items() for other in others)]
+    return [(f"EB_{array}_{group}_{name}".upper(), position) for (array, name), position in common]
+
+
+def _constants(op: Op, shared: Mapping[str, tuple[str, ...]]) -> list[tuple[str, int]]:
     constants = [(f"EB_IN_{op.name}_{name}".upper(), op.position(name)) for name in op.input_names]
     constants += [
         (f"EB_{array}_{op.name}_{name}".upper(), position) for name, (array, position) in positions(op).items()
     ]
     for name, attribute in op.attributes.items():
-        constants += [(f"EB_{op.name}_{name}_{c}".upper(), value) for value, c in enumerate(attribute.choices)]
+        if name not in shared:
+            constants += _choices(f"{op.name}_{name}", attribute.choices)
     return constants
 
 
