@@ -130,7 +130,7 @@ format: $(STAMP)
 site-many: $(STAMP)
 	ENGINEBENCH_TEST_LINES=100000 $(BIN)/python -m pytest tests/site/test_many_records.py
 	rm -rf build/many
-	$(BIN)/python scripts/make_results.py build/many/results --lines 100000
+	$(BIN)/python -m tools.make_results build/many/results --lines 100000
 	bash -c "time $(BIN)/enginebench site --results build/many/results --out build/many/site"
 
 # In an empty folder, so that nothing is imported from this checkout. PYTHON=python3.13 tries another interpreter.
@@ -169,7 +169,7 @@ sweep: $(STAMP)
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
-	find engine suites tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find engine suites tests scripts tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV)

@@ -1,18 +1,18 @@
 """Planner strategies against the least that any plan needs, and the peak memory of all backends. A table a model.
 
-python scripts/ablate_memory.py [MODEL ...] [--stored RUN]... [--into docs/ablations.md]
+python scripts/ablate_memory.py [MODEL ...] [--stored RUN] [--into docs/ablation-results.md]
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from suites.cli import guard
-from suites.cli.scripts import measured, show_rows
+from suites.cli.scripts import run_comparison
 from suites.harness.present import rows, units
 
-LABELS = ("engine", "engine[planner=in_order]", "engine[planner=no_reuse]")
-PEERS = ("torch_compile", "onnxruntime", "openvino")
+SUITE = {
+    "name": "ablate_memory",
+    "models": [{"name": "transformer"}, {"name": "minilm"}, {"name": "resnet18"}],
+    "backends": [
+        *("engine", "engine[planner=in_order]", "engine[planner=no_reuse]", "torch_compile", "onnxruntime", "openvino")
+    ],
+}
 
 
 def write_share(row: rows.Row) -> str:
@@ -34,16 +34,5 @@ LEGEND = (
     f"imports. {rows.SPEED_LEGEND}"
 )
 
-
-def measure(model: str, results: Path | None) -> Path:
-    """Run one model with each planner and the competitors."""
-    return measured("ablate_memory", [*LABELS, *PEERS], [{"name": model}], results).path
-
-
-def main() -> None:
-    """Measure the models or read stored runs, then print the tables or write them into a page."""
-    show_rows(__doc__, ("transformer", "minilm", "resnet18"), measure, CELLS, LEGEND, "ablate-memory")
-
-
 if __name__ == "__main__":
-    guard(main, "ablate_memory")
+    run_comparison(__doc__, SUITE, CELLS, LEGEND)

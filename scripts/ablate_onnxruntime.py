@@ -1,23 +1,20 @@
-"""ONNX Runtime taken apart: each graph transformer off, each lower level, its offline optimiser. One table a model.
+"""ONNX Runtime taken apart: each graph transformer off, each lower level, its offline optimiser. A table a model.
 
-    python scripts/ablate_onnxruntime.py [MODEL ...]
+    python scripts/ablate_onnxruntime.py [MODEL ...] [--stored RUN] [--into docs/ablation-results.md]
 
 A transformer that leaves the optimised graph as it is (compared by its operators, attributes, small constants and
 edges) reads `not reached`: it never fired.
 """
 
-from __future__ import annotations
+from suites.cli.scripts import run_comparison
 
-from suites.cli import guard
-from suites.cli.ablation import show
-from suites.cli.scripts import chosen_models, taken_apart
-
-
-def main() -> None:
-    """Take each model apart and print its table."""
-    for model in chosen_models(__doc__, ("transformer", "bert", "resnet18")):
-        show(taken_apart("ablate_onnxruntime", model, backend="onnxruntime"))
-
+SUITE = {
+    "name": "ablate_onnxruntime",
+    "models": [{"name": "transformer"}, {"name": "bert"}, {"name": "resnet18"}],
+    "backends": ["onnxruntime"],
+    "baseline": "onnxruntime",
+    "generations": 4,
+}
 
 if __name__ == "__main__":
-    guard(main, "ablate_onnxruntime")
+    run_comparison(__doc__, SUITE, switches=())

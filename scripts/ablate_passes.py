@@ -1,25 +1,25 @@
-"""Every pass of the engine left out of all, and added to none: what does each one earn? Prints one table a model.
+"""Every pass of the engine left out of all, and added to none: what does each one earn? Prints a table for each model.
 
-    python scripts/ablate_passes.py [MODEL ...]
+    python scripts/ablate_passes.py [MODEL ...] [--stored RUN] [--into docs/ablation-results.md]
 
-Attention is spelled by hand where a model offers that, so that there is something to recognise. The same as
-`enginebench ablate MODEL --switches pass`, which has more to turn.
+Attention is spelled by hand where a model offers that, so that there is something to recognise. `enginebench ablate`
+has more switches.
 """
 
-from __future__ import annotations
+from suites.cli.scripts import run_comparison
 
-from suites.cli import guard
-from suites.cli.ablation import show
-from suites.cli.scripts import chosen_models, taken_apart
-
-SPELLED = {"transformer": {"attention": "manual"}, "bert": {"attention": "eager"}, "gpt2": {"attention": "eager"}}
-
-
-def main() -> None:
-    """Take each model apart and print its table."""
-    for model in chosen_models(__doc__, ("transformer", "bert", "gpt2", "resnet18")):
-        show(taken_apart("ablate_passes", model, SPELLED.get(model), switches=["pass"]))
-
+SUITE = {
+    "name": "ablate_passes",
+    "models": [
+        {"name": "transformer", "options": {"attention": "manual"}},
+        {"name": "bert", "options": {"attention": "eager"}},
+        {"name": "gpt2", "options": {"attention": "eager"}},
+        {"name": "resnet18"},
+    ],
+    "backends": ["engine"],
+    "baseline": "engine",
+    "generations": 4,
+}
 
 if __name__ == "__main__":
-    guard(main, "ablate_passes")
+    run_comparison(__doc__, SUITE, switches=["pass"])

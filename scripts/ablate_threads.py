@@ -1,23 +1,21 @@
-"""Two threads against one, and programs against nodes one by one: what does scheduling earn? One table a model.
+"""Two threads against one, and programs against nodes one by one: what does scheduling earn? A table for each model.
 
-    python scripts/ablate_threads.py [MODEL ...]
+    python scripts/ablate_threads.py [MODEL ...] [--stored RUN] [--into docs/ablation-results.md]
 
-Everybody may use two processors; `threads=1` leaves one of them alone. With `dispatch=per_node` a run ends before the
-next node begins, so that no two nodes run side by side and each one has memory of its own.
+All programs may use two processors; `threads=1` leaves one of them alone. With `dispatch=per_node` a run ends before
+the next node begins, so that no two nodes run side by side and each one has memory of its own.
 """
 
-from __future__ import annotations
+from suites.cli.scripts import run_comparison
 
-from suites.cli import guard
-from suites.cli.ablation import show
-from suites.cli.scripts import chosen_models, taken_apart
-
-
-def main() -> None:
-    """Take each model apart and print its table."""
-    for model in chosen_models(__doc__, ("transformer", "minilm", "resnet18")):
-        show(taken_apart("ablate_threads", model, switches=["threads", "dispatch"], threads=2))
-
+SUITE = {
+    "name": "ablate_threads",
+    "models": [{"name": "transformer"}, {"name": "minilm"}, {"name": "resnet18"}],
+    "backends": ["engine"],
+    "baseline": "engine",
+    "threads": 2,
+    "generations": 4,
+}
 
 if __name__ == "__main__":
-    guard(main, "ablate_threads")
+    run_comparison(__doc__, SUITE, switches=["threads", "dispatch"])

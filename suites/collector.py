@@ -9,10 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Collect no garbage in the block; afterwards the collector is on if it was on before.
-
-    For blocks whose objects all stay, such as imports: each full collection there visits every object and frees none.
-    """
+    """Collect no garbage in a block whose objects all stay, such as imports; then as before."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -28,17 +28,12 @@ def find_folder(kind: str) -> Path:
 
 
 def measure_size(kind: str) -> int:
-    """Bytes of the files of a kind; a file with several names counts once."""
-    found = (path.lstat() for path in find_folder(kind).rglob("*") if path.is_symlink() or path.is_file())
-    return sum({(status.st_dev, status.st_ino): status.st_size for status in found}.values())
+    """Bytes of the files of a kind."""
+    return sum(path.lstat().st_size for path in find_folder(kind).rglob("*") if not path.is_dir())
 
 
 def remove(kind: str) -> int:
-    """Remove the files of a kind, and return how many bytes they had.
-
-    Raises:
-        UsageError: an unknown kind, or files that cannot be removed.
-    """
+    """Remove the files of a kind, and return how many bytes they had; UsageError if they cannot be removed."""
     folder, size = find_folder(kind), measure_size(kind)
     try:
         if folder.exists():

@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from suites.harness.run.single import Measurement, SingleRuns
 
 FIXTURE = "enginebench_case"
-MARKER = "enginebench"
-ARGUMENTS = ("model", "suite", "backends", "threads", "arguments")
-"""What the marker takes."""
-USE = "@pytest.mark.enginebench(model='path.py:factory') or @pytest.mark.enginebench(suite='quick')"
 
 _PAIRS = pytest.StashKey[dict[tuple[str, str, str], "Pair"]]()
 """Of a session: (test, case id, backend label) -> what it means. Parameters themselves are plain text for the JSON."""
-_PROBLEMS = pytest.StashKey[list[str]]()
 _CLOCK = pytest.StashKey["SampleClock"]()
 
 
@@ -159,17 +154,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "enginebench_case measures: a model by name or path.py:factory (with its sizes and options in `arguments`), or "
         "a suite by name or path. Relative paths are relative to the file of the test.",
     )
-    asked = config.getoption("--enginebench-suite")
-    if asked is not None:
-        from engine.errors import EngineError
-        from suites.harness.declare import spec
-
-        try:
-            spec.find(asked)
-        except EngineError as error:  # also where no test needs a suite
-            raise pytest.UsageError(f"--enginebench-suite: {error}") from None
     config.stash[_PAIRS] = {}
-    config.stash[_PROBLEMS] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -179,11 +164,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from engine.errors import EngineError
 
     node, config = metafunc.definition, metafunc.config
-    found: list[Pair] = []
     try:
-        found = _declared(node, config)
-    except EngineError as error:
-        config.stash[_PROBLEMS] += [f"{node.nodeid}: {line}" for line in str(error).splitlines()]
+        with _importable(config.rootpath):  # a process imports the file of a user's model
+            found = _list_pairs(node, config)
+    except EngineError as error:  # pytest prints a CollectError without a traceback
+        raise pytest.Collector.CollectError(f"{node.nodeid}: {error}") from None
     for pair in found:
         config.stash[_PAIRS][_test(node), pair.case.id, pair.ref.label] = pair
     values = [(pair.case.id, pair.ref.label) for pair in found]
@@ -193,19 +178,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Give each test that measures a timer of its own; other settings of pytest-benchmark stay as they are."""
-    if FIXTURE not in getattr(item, "fixturenames", ()) or not _has_benchmark(item.config):
+    if FIXTURE not in getattr(item, "fixturenames", ()):
         return
     item.stash[_CLOCK] = clock = SampleClock()
     mark = item.get_closest_marker("benchmark")
     settings = {**(mark.kwargs if mark else {}), "timer": clock}
     item.add_marker(pytest.mark.benchmark(**settings), append=False)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config) -> None:
-    """Stop with one line for each mistake, before anything runs."""
-    if config.stash[_PROBLEMS]:
-        raise pytest.UsageError(*config.stash[_PROBLEMS])
 
 
 @pytest.fixture(scope="session")
@@ -235,55 +213,31 @@ def _test(node: Any) -> str:
     return f"{node.parent.nodeid}::{node.originalname}"
 
 
-def _has_benchmark(config: pytest.Config) -> bool:
-    """Whether pytest-benchmark is there and not turned off."""
-    return config.getoption("benchmark_only", None) is not None
-
-
-def _declared(node: pytest.Item, config: pytest.Config) -> list[Pair]:
-    """What a test is to measure; EngineError says what is wrong with its marker or with the command line."""
+def _list_pairs(node: pytest.Item, config: pytest.Config) -> list[Pair]:
+    """What a test is to measure. EngineError if its marker or the command line names what does not exist."""
     from suites import fronts
     from suites.harness.declare.case import split_labels
     from suites.harness.errors import UsageError
 
-    if not _has_benchmark(config):
-        raise UsageError(f"the fixture {FIXTURE} needs pytest-benchmark: pip install pytest-benchmark")
-    mark = node.get_closest_marker(MARKER)
-    chosen = _chosen(mark) if mark else {}
-    folder, suite = node.path.parent, config.getoption("--enginebench-suite")
-    named, given = chosen.pop("backends", None), config.getoption("--enginebench-backends")
-    backends = None if named is None else fronts.resolve_labels([named] if isinstance(named, str) else named, folder)
+    mark = node.get_closest_marker("enginebench")
+    options = dict(mark.kwargs) if mark else {}
+    here, given = node.path.parent, config.getoption("--enginebench-backends")
+    labels, place = options.pop("backends", None), here
     if given is not None:
-        backends = fronts.resolve_labels(split_labels(given), Path.cwd())
-    if "model" in chosen:
-        return fronts.of_model(chosen.pop("model"), backends, folder, **chosen)
-    if suite is None and "suite" in chosen:
-        return fronts.of_suite(chosen["suite"], backends, folder)
-    named = suite or os.environ.get(fronts.SUITE_VARIABLE)
-    if named:
-        return fronts.of_suite(named, backends)
-    if config.getini("enginebench_suite"):
-        return fronts.of_suite(config.getini("enginebench_suite"), backends, (config.inipath or folder).parent)
-    raise UsageError(f"nothing to measure: use {USE}, or give --enginebench-suite")
-
-
-def _chosen(mark: pytest.Mark) -> dict[str, Any]:
-    """The arguments of the marker, None left out; UsageError where they are not its own or contradict."""
-    from engine.suggest import unknown
-    from suites.harness.errors import UsageError
-
-    if mark.args:
-        raise UsageError(f"the marker {MARKER} takes arguments by name only: {USE}")
-    for name in mark.kwargs:
-        if name not in ARGUMENTS:
-            raise UsageError(f"the marker {MARKER}: {unknown('argument', name, ARGUMENTS)}")
-    found = {name: value for name, value in mark.kwargs.items() if value is not None}
-    if "model" in found and "suite" in found:
-        raise UsageError(f"the marker {MARKER} takes a model or a suite, not both")
-    kinds = {"model": str, "suite": str, "backends": str | list | tuple, "arguments": dict}
-    for name, kind in kinds.items():
-        if name in found and not isinstance(found[name], kind):
-            raise UsageError(f"the marker {MARKER}: {name} must not be {found[name]!r}")
-    if "model" not in found and {"threads", "arguments"} & set(found):
-        raise UsageError(f"the marker {MARKER}: threads and arguments go with a model; a suite declares its own")
-    return found
+        labels, place = given, Path.cwd()
+    if labels is not None:
+        labels = fronts.resolve_labels(split_labels(labels) if isinstance(labels, str) else labels, place)
+    if "model" in options:
+        return fronts.of_model(**options, backends=labels, folder=here)
+    suites = (
+        (config.getoption("--enginebench-suite"), Path.cwd()),
+        (options.pop("suite", None), here),
+        (os.environ.get(fronts.SUITE_VARIABLE), Path.cwd()),
+        (config.getini("enginebench_suite"), (config.inipath or node.path).parent),
+    )
+    for suite, folder in suites:
+        if suite:
+            return fronts.of_suite(**options, suite=suite, backends=labels, folder=folder)
+    raise UsageError(
+        "nothing to measure: use @pytest.mark.enginebench(model='path.py:factory'), or --enginebench-suite"
+    )

@@ -5,6 +5,7 @@ torch is imported inside of functions: backends are also listed where nobody nee
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,8 +30,6 @@ _PHASES = {
 def inductor_settings(settings: Mapping[str, Any]) -> Iterator[None]:
     """Inductor's settings of the process, such as ``freezing``, have these values in the block.
 
-    `torch.compile` has public options, but those are in force too late for ``freezing`` (see `torch_compile.py`).
-
     The block has no command line: inductor takes what follows ``--only`` there for the name of a model and writes it
     into its modules without escaping quotes, so that ``enginebench run --only "model == 'gpt2'"`` would be a syntax
     error in them.
@@ -47,18 +46,14 @@ def inductor_settings(settings: Mapping[str, Any]) -> Iterator[None]:
 
 
 def inductor_mode(mode: str) -> dict[str, Any]:
-    """The options that a mode of `torch.compile` stands for. `torch.compile` takes a mode or options, never both."""
+    """The options that a mode of `torch.compile`, which takes a mode or options, stands for."""
     from torch._inductor import list_mode_options
 
     return dict(list_mode_options(mode))
 
 
 class CompilationLog:
-    """What torch.compile does from now on in this process. `torch.compiler.reset` forgets what was before it.
-
-    Dynamo counts all of this for logs of its own and has no public way to read it; `torch._dynamo.explain` compiles
-    the model another time.
-    """
+    """What torch.compile does from now on in this process. Dynamo has no public way to read its counts."""
 
     def __init__(self) -> None:
         from torch._dynamo import utils
@@ -123,11 +118,8 @@ def version_of(tensor: torch.Tensor) -> int | None:
 def count_bytes(make: Callable[[], tuple[Any, tuple[torch.Tensor, ...]]]) -> int:
     """Bytes of the weights, buffers and inputs of the model that `make` returns with its inputs.
 
-    Tensors that `make` creates have no memory. No public way to create them so whatever code makes them.
-
-    Raises:
-        RuntimeError: a tensor has more bytes than 64 bits can count.
-        Exception: what `make` raises because it needs the value of a tensor.
+    Tensors that `make` creates have no memory, for which there is no public way; it raises if it needs their values, or
+    if a tensor has more bytes than 64 bits can count.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -136,3 +128,22 @@ def count_bytes(make: Callable[[], tuple[Any, tuple[torch.Tensor, ...]]]) -> int
         model, inputs = make()
         weights = (*model.parameters(), *model.buffers()) if isinstance(model, torch.nn.Module) else ()
         return sum({id(one): one.numel() * one.element_size() for one in (*weights, *inputs)}.values())
+
+
+def flatten_with_names(tree: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """Leaves of nested lists, tuples and dicts, each with a name such as ``mask_0``, and their structure.
+
+    A name begins below the outermost level. torch has no public functions of trees.
+    """
+    from torch.utils._pytree import tree_flatten_with_path
+
+    leaves, structure = tree_flatten_with_path(tree)
+    named = [(re.sub(r"\W+", "_", "".join(map(str, path[1:]))).strip("_"), leaf) for path, leaf in leaves]
+    return named, structure
+
+
+def multiply_int8(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """X [M, K] by int8 weights [N, K] with a scale for each of N. torch has no public name for the product."""
+    import torch
+
+    return torch._weight_int8pack_mm(x, weight, scale)

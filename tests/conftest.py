@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from suites import user_file
 from suites.harness.run import session
 from tests import forked, messages, times
 
@@ -57,6 +58,12 @@ def _real_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Start them as users do, where the test is about that."""
     if request.node.get_closest_marker("real_workers"):
         monkeypatch.setattr(session, "start_process", forked.start_own)
+
+
+@pytest.fixture
+def import_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import users' files in this process: a child that imports torch for each of many files would take minutes."""
+    monkeypatch.setattr(user_file, "_ask", lambda path, _stamp: user_file._answer(path))
 
 
 @pytest.fixture(scope="session")

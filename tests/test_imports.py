@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = {
     "dtypes",
     "encodings",
+    "installed",
     "memory",
     "processors",
     "sizes",

@@ -226,7 +226,7 @@ def _errors_as_one_sentence() -> Iterator[None]:
 _CACHE = re.compile(r"<class 'transformers\.[\w.]*?\w*Cache'>")
 _HINT_OF_CACHE = (
     "a program takes and returns no cache of transformers: set model.config.use_cache = False, and give no "
-    "past_key_values; to generate text with a cache, see engine.compile_decoder in README.md"
+    "past_key_values; to generate text with a cache, see engine.compile_decoder in docs/guide.md"
 )
 _DEPENDS_ON_VALUES = (
     DataDependentOutputException,

@@ -14,12 +14,12 @@ import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 from engine.errors import ConfigError, VerificationError
 from engine.graph import Graph, verify
+from engine.installed import load_installed
 from engine.passes.base import Pass
 from engine.suggest import unknown
 
@@ -153,15 +153,8 @@ def _module(path: str, file: Path, source: bytes) -> ModuleType:
 def installed() -> list[Pass]:
     """The passes of installed packages, by name of entry point; ConfigError if one is no pass, or fails to import."""
     found = []
-    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
-        what = f"{point.value} (entry point {point.name} of {GROUP})"
-        try:
-            loaded = point.load()
-        except Exception as error:
-            raise ConfigError(
-                f"pass {what!r}: {type(error).__name__}: {error}; repair or uninstall its package"
-            ) from error
+    for name, value, what, loaded in load_installed(GROUP):
         file = inspect.getsourcefile(loaded.run if isinstance(loaded, Pass) else loaded)
-        source = Path(file).read_bytes() if file else point.value.encode()
-        found.append(as_pass(what, loaded, point.name, _version(source)))
+        source = Path(file).read_bytes() if file else value.encode()
+        found.append(as_pass(what, loaded, name, _version(source)))
     return found

@@ -1,5 +1,5 @@
-"""What runs a program. A target is one folder or module here and one entry of the table; the rest of the engine, the
-suites and the scripts reach it by `get`.
+"""What runs a program. A target is one folder or module here and one entry of the table, or an entry point of the group
+``enginebench.targets`` in an installed package; the rest of the engine, the suites and the tools reach it by `get`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from typing import Any
 
 from engine.config import Config
 from engine.errors import ConfigError
+from engine.installed import load_installed
 from engine.suggest import unknown
-from engine.switches import Switch
+from engine.switches import Switch, names, register_source
 from engine.switches import register as register_switch
 from engine.targets.base import Target
 from engine.targets.cpu import CPU
 from engine.targets.interpreter import INTERPRETER
 from engine.targets.triton import TRITON
 
+GROUP = "enginebench.targets"
 TARGETS: dict[str, Target] = {}
 
 
@@ -31,7 +33,7 @@ def register(target: Target) -> None:
 
 def get(name: str) -> Target:
     """The target of that name; ConfigError for an unknown one."""
-    if name not in TARGETS:
+    if name not in TARGETS and name not in names("target"):  # which registers those of installed packages
         raise ConfigError(unknown("target", name, TARGETS))
     return TARGETS[name]
 
@@ -56,5 +58,13 @@ def resolve(config: Config) -> Config:
     return replace(config, activations=get(config.target).activations)
 
 
+def _register_installed() -> None:
+    for one in load_installed(GROUP):
+        if not isinstance(one.loaded, Target):
+            raise ConfigError(f"{one.what}: expected a Target, got {type(one.loaded).__name__}")
+        register(one.loaded)
+
+
 for _target in (CPU, INTERPRETER, TRITON):
     register(_target)
+register_source("target", _register_installed)

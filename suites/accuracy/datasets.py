@@ -15,6 +15,8 @@ from suites.harness.errors import UsageError
 
 LENGTH = 256
 """Tokens of a text."""
+OUTPUT_CALLS = 8
+"""Calls of a model without data of its own, by default."""
 _SAMPLE_SEED = 7
 
 
@@ -48,25 +50,21 @@ class _Reader:
 
 def missing(model: str) -> str | None:
     """Why the data of a model cannot be read; None if it can, or if the model has none."""
-    reader = _READERS.get(model)
-    lacks = [name for name in reader.needs if data.missing(name)] if reader is not None else []
+    lacks = [name for name in _READERS[model].needs if data.missing(name)] if model in _READERS else []
     return f"run enginebench data fetch {' '.join(lacks)}" if lacks else None
 
 
 def check_arguments(model: str, arguments: Mapping[str, Any]) -> None:
-    """UsageError for a size or option that cannot be chosen, because the data or the scores say it.
+    """UsageError for a size or option that the data or the scores choose: one call over a whole text, all its logits.
 
     Args:
         model: a name that `suites.models` knows.
         arguments: sizes and options that the user chose.
     """
+    fixed = (*PHASES, *SIZES, "logits") if model in _READERS else PHASES
     for name in arguments:
-        if name in PHASES:
-            raise UsageError(f"--set {name}: accuracy is that of one call over a whole text; leave it out")
-        if model in _READERS and name in SIZES:
-            raise UsageError(f"--set {name}: {model} reads data of its own, which has its own sizes; leave it out")
-        if model in _READERS and name == "logits":
-            raise UsageError("--set logits: accuracy is that of the logits of all positions; leave it out")
+        if name in fixed:
+            raise UsageError(f"--set {name}: the accuracy of {model} is that of its data, called once; leave it out")
 
 
 def read(model: str, arguments: Mapping[str, Any], chunks: int | None) -> Dataset:
@@ -83,9 +81,8 @@ def read(model: str, arguments: Mapping[str, Any], chunks: int | None) -> Datase
     """
     reader = _READERS.get(model)
     if reader is None:
-        reader = _OUTPUTS
-    else:
-        arguments = {key: value for key, value in arguments.items() if key != "logits"}
+        return _read_outputs(model, arguments, chunks or OUTPUT_CALLS)
+    arguments = {key: value for key, value in arguments.items() if key != "logits"}
     return reader.read(model, arguments, chunks or reader.chunks)
 
 
@@ -178,7 +175,6 @@ def _read_imagenet(model: str, arguments: Mapping[str, Any], _chunks: int) -> Da
     return Dataset(task, [Part({**rest, "batch": 1, **size}, [(one,) for one in pictures.split(1)])])
 
 
-_OUTPUTS = _Reader((), 8, _read_outputs)
 _READERS: dict[str, _Reader] = {
     "smollm2": _Reader(("smollm2", "wikitext2"), 16, _read_wikitext),
     "stories15m": _Reader(("stories15m",), 16, _read_stories),

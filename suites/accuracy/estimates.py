@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,15 +30,6 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Fields as JSON-able values."""
-        return asdict(self)
-
-
-def resample(count: int) -> np.ndarray:
-    """Indices of bootstrap samples: [RESAMPLES, count] int64, each row drawn with replacement from range(count)."""
-    return np.random.default_rng(SEED).integers(0, count, (RESAMPLES, count))
-
 
 def estimate(count: int, statistic: Callable[[np.ndarray], float | np.ndarray]) -> Estimate:
     """The estimate of a statistic of `count` items.
@@ -51,7 +41,7 @@ def estimate(count: int, statistic: Callable[[np.ndarray], float | np.ndarray]) 
     value = float(statistic(np.arange(count)))
     if count < 2:
         return Estimate(value)
-    samples = resample(count)
+    samples = np.random.default_rng(SEED).integers(0, count, (RESAMPLES, count))
     # In blocks, because a sample of 10,000 pictures has 2,000 x 10,000 indices.
     drawn = np.concatenate([np.atleast_1d(statistic(block)) for block in np.array_split(samples, 20)])
     drawn = drawn[np.isfinite(drawn)]  # a statistic may be undefined for a sample that has one item many times

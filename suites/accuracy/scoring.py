@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from engine.processors import count_processors
@@ -47,7 +47,7 @@ class Group:
 def list_groups(plan: RunPlan, run: store.Run) -> list[Group]:
     """The backends of a run that were right in some case and have no line of accuracy yet, by model."""
     right = {(line.case, line.backend) for line in run.summaries() if line.status == "ok"}
-    known = {_key(line.model, line.options, line.precision, line.backend) for line in run.of(AccuracyRecord)}
+    known = {_key_of(line) for line in run.of(AccuracyRecord)}
     found: dict[str, Group] = {}
     for case, refs in plan.cases:
         if not _is_scored(case):
@@ -59,7 +59,7 @@ def list_groups(plan: RunPlan, run: store.Run) -> list[Group]:
             is_row = (case.id, ref.label) in right and ref.copy == 1 and not versions.is_version(ref.name)
             if is_row and key not in known and (ref.label, case.precision) != EXACT:
                 known.add(key)
-                group.subjects.append(Subject(ref, case.precision, case.precision))
+                group.subjects.append(Subject(ref, case.precision))
     return [group for group in found.values() if group.subjects]
 
 
@@ -70,6 +70,10 @@ def _is_scored(case: Case) -> bool:
 
 def _key(model: str, options: Mapping[str, Scalar], *more: str) -> str:
     return repr((model, sorted(options.items()), *more))
+
+
+def _key_of(line: AccuracyRecord) -> str:
+    return _key(line.model, line.options, line.precision, line.backend)
 
 
 def score(plan: RunPlan, path: Path, reporter: Reporter) -> list[AccuracyRecord]:
@@ -87,30 +91,23 @@ def score(plan: RunPlan, path: Path, reporter: Reporter) -> list[AccuracyRecord]
         Interrupted: on Ctrl-C; every line so far is stored.
     """
     run = store.read(path)
-    before = run.of(AccuracyRecord)
     groups = list_groups(plan, run)
-    found = list(before)
+    found = {_key_of(line): line for line in run.of(AccuracyRecord)}
     if groups:
-        reporter.start(sum(len(group.subjects) for group in groups), "accuracy")
+        reporter.start(sum(1 + len(group.subjects) for group in groups), "accuracy")
     try:
         with store.Writer(path, resume=True) as writer:
-            for group in groups:
-                has_exact = any(_is_exact(line, group) for line in found)
-                for line in _score_group(group, reporter, has_exact=has_exact):
+            for line in itertools.chain.from_iterable(_score_group(group, reporter) for group in groups):
+                if _key_of(line) not in found:  # resumed scoring computes eager in float32 again
                     writer.append(line)
-                    found.append(line)
+                    found[_key_of(line)] = line
     except KeyboardInterrupt:
         raise Interrupted(path) from None
-    return found
+    return list(found.values())
 
 
-def _is_exact(line: AccuracyRecord, group: Group) -> bool:
-    is_same = (line.model, line.options) == (group.model, dict(group.options))
-    return is_same and (line.backend, line.precision) == EXACT
-
-
-def _score_group(group: Group, reporter: Reporter, *, has_exact: bool) -> Iterator[AccuracyRecord]:
-    """A line for each subject of a group; before them that of eager in float32 unless the run has it."""
+def _score_group(group: Group, reporter: Reporter) -> Iterator[AccuracyRecord]:
+    """A line for each subject of a group; before them that of eager in float32."""
     from suites.accuracy import datasets  # here, because it imports torch, as few commands do
 
     name = models.get(group.model).name
@@ -121,12 +118,9 @@ def _score_group(group: Group, reporter: Reporter, *, has_exact: bool) -> Iterat
     reporter.doing(f"accuracy of {group.model}: reading the data")
     dataset = datasets.read(name, {**group.shape, **group.options}, None)
     rows = evaluate.evaluate(group.model, dataset, group.subjects, count_processors(), reporter.doing)
-    exact = Subject(BackendRef(EXACT[0]), EXACT[1], EXACT[1])
-    for subject, row in zip(itertools.chain([exact], group.subjects), rows, strict=True):
-        if subject is exact and has_exact:
-            continue
-        if subject is not exact:
-            reporter.advance()
+    exact = Subject(BackendRef(EXACT[0]), EXACT[1])
+    for subject, row in zip([exact, *group.subjects], rows, strict=True):
+        reporter.advance()
         if row.status == "failed":
             reporter.say(f"accuracy of {group.model}: {row.backend}, {row.precision}: failed: {row.reason}")
         yield _make_line(group, dataset.task, subject, row)
@@ -146,7 +140,7 @@ def _make_line(group: Group, task: Task, subject: Subject, row: Row) -> Accuracy
             "data": task.data,
             "items": task.items,
             "weight_bytes": row.weight_bytes,
-            "scores": {name: Score(**one.to_dict()) for name, one in row.estimates.items()},
+            "scores": {name: Score(**asdict(one)) for name, one in row.estimates.items()},
             "commit": now["commit"],
             "dirty": now["dirty"],
         }
@@ -159,8 +153,3 @@ def list_missing_data(plan: RunPlan) -> list[str]:
 
     names = dict.fromkeys(models.get(case.model).name for case, _ in plan.cases if _is_scored(case))
     return [f"{name}: {reason}" for name in names if (reason := datasets.missing(name)) is not None]
-
-
-def lacks_scores(plan: RunPlan, run: store.Run) -> bool:
-    """True if the suite asks for accuracy and some of it is missing in a run."""
-    return plan.suite.accuracy and bool(list_groups(plan, run))

@@ -8,23 +8,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from glob import escape
-from typing import Any
 
 import numpy as np
 import torch
 
 import engine
 from engine.exporter import export_with_torch
-from engine.suggest import unknown
 from suites import models
 from suites.accuracy.datasets import Dataset
 from suites.accuracy.estimates import Estimate, mean
-from suites.accuracy.evaluate import find_fault, join, list_types, select_scored
+from suites.accuracy.evaluate import join, select_scored
 from suites.accuracy.tasks import Scores
 from suites.backends.base import flatten
-from suites.harness.errors import UsageError
+from suites.harness.errors import Refused, UsageError
 
 MEASURES = ("KL", "1 - cosine")
 """What layers are ranked by: the first one if the task has it."""
@@ -35,18 +32,14 @@ class Layer:
     """What a layer contributes.
 
     Attributes:
-        name: of the layer.
+        layer: its name.
         alone: the measure if only this layer has the precision.
         without: the measure if all layers but this one have it.
     """
 
-    name: str
+    layer: str
     alone: Estimate
     without: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fields as JSON-able values."""
-        return {"layer": self.name, "alone": self.alone.to_dict(), "without": self.without.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -57,22 +50,15 @@ class Sensitivity:
         precision: what the layers are stored in.
         measure: one of `MEASURES`.
         whole: the measure if all layers have the precision.
-        layers: each layer that was asked for, except those in `plain`.
+        layers: each layer except those in `plain`.
         plain: layers whose weights stay in float32 whatever a recipe says.
-        types: element types of the weights of the model.
     """
 
     precision: str
     measure: str
     whole: Estimate
     layers: Sequence[Layer]
-    plain: Sequence[str] = ()
-    types: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fields as JSON-able values."""
-        rest = {"precision": self.precision, "measure": self.measure, "whole": self.whole.to_dict()}
-        return {**rest, "layers": [one.to_dict() for one in self.layers], "plain": list(self.plain)}
+    plain: Sequence[str]
 
 
 def measure(
@@ -81,7 +67,6 @@ def measure(
     precision: str,
     threads: int,
     progress: Callable[[str], None],
-    pattern: str = "*",
 ) -> Sensitivity:
     """The sensitivity of the layers of a model.
 
@@ -91,21 +76,16 @@ def measure(
         precision: of the layers; a name of `Config.precision`.
         threads: of the engine.
         progress: called with a line before each layer.
-        pattern: which layers to try, as in a recipe.
 
     Raises:
-        UsageError: no layer matches the pattern, the model has no layers with a precision, or its outputs cannot be
-            compared.
+        UsageError: the model has no layers with a precision, or its outputs cannot be compared.
     """
     part = dataset.parts[0]
     module, _ = models.get(model).build(**part.arguments)
     exported = export_with_torch(module, part.chunks[0]).program
     names = engine.list_layers(exported, part.chunks[0])
-    chosen = [name for name in names if fnmatchcase(name, pattern)]
     if not names:
         raise UsageError(f"{model}: no layer has a weight whose precision can be chosen")
-    if not chosen:
-        raise UsageError(f"--layers: {unknown('layer', pattern, names)}")
 
     is_plain = [True]  # of the last program: no weight has another type than in the model
 
@@ -115,8 +95,11 @@ def measure(
             warnings.simplefilter("ignore", engine.PlainWeightsWarning)
             program = engine.compile(exported, part.chunks[0], config)
         is_plain[0] = all(label != "precision=recipe" for label, _ in program.report().passes)
-        calls = [flatten(program(*inputs)) for inputs in part.chunks]
-        return [[output.float().clone() for output in _get_scored(model, outputs)] for outputs in calls]
+        try:
+            calls = [select_scored(flatten(program(*inputs))) for inputs in part.chunks]
+        except Refused as error:
+            raise UsageError(f"{model}: the engine's program: {error}") from None
+        return [[output.clone() for output in outputs.values()] for outputs in calls]
 
     exact = run(None)
 
@@ -126,26 +109,19 @@ def measure(
             found.append(dataset.task.score_outputs(number, inputs, outputs, right))
         return _rank(join(found))
 
-    progress(f"{f'all {len(names)} layers' if len(names) > 1 else 'the only layer'} in {precision}")
+    progress(f"all layers in {precision}")
     kind, whole = score({"*": precision})
     layers, plain = list[Layer](), list[str]()
-    for number, name in enumerate(chosen):
-        progress(f"{name} ({number + 1} of {len(chosen)})")
+    for number, name in enumerate(names, 1):
+        progress(f"{name} ({number} of {len(names)})")
         alone = score({escape(name): precision})[1]
-        if is_plain[0] and precision != "fp32":
+        if is_plain[0]:
             plain.append(name)
             continue
-        without = score({escape(name): "fp32", "*": precision})[1] if len(names) > 1 else Estimate(0.0)
+        without = score({escape(one): "fp32" if one == name else precision for one in names})[1]
         layers.append(Layer(name, alone, without))
     layers.sort(key=lambda one: -one.alone.value)
-    return Sensitivity(precision, kind, whole, layers, plain, list_types(module))
-
-
-def _get_scored(model: str, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs that are scored. UsageError if one is missing, empty or not finite."""
-    if fault := find_fault(outputs):
-        raise UsageError(f"{model}: the engine's program {fault}")
-    return [outputs[number] for number in select_scored(outputs)]
+    return Sensitivity(precision, kind, whole, layers, plain)
 
 
 def _rank(scores: Scores) -> tuple[str, Estimate]:

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 from suites.accuracy.estimates import Estimate
 from suites.accuracy.evaluate import EXACT, Row
 from suites.accuracy.tasks import Column, Task
-from suites.accuracy.tradeoff import Entry, Tradeoff
+from suites.accuracy.tradeoff import Entry, Tradeoff, list_reasons
 from suites.harness.present import markdown, units
-from suites.harness.record.reasons import clean_line
 
 if TYPE_CHECKING:
     from suites.accuracy.datasets import Dataset
     from suites.accuracy.sensitivity import Sensitivity
     from suites.harness.record.schema import Score
-
-PLAIN = ("float32",)
-"""Types of the weights of a float32 model."""
 
 FRONT = "*"
 """Marks rows of a trade-off that no other row beats in time and in accuracy."""
@@ -44,8 +40,8 @@ def format_estimate(one: Estimate | Score | None, form: str, *, signed: bool = F
 
 
 def tabulate(task: Task, rows: Sequence[Row]) -> list[dict[str, str]]:
-    """A line for each row, with the columns of the task. What cannot run has none; `describe` says why."""
-    return [_line(task.columns, row) for row in rows if row.status in ("ok", "failed")]
+    """A line for each row, with the columns of the task, or its status; `describe` says why it has no numbers."""
+    return [_line(task.columns, row) for row in rows]
 
 
 def _line(columns: Sequence[Column], row: Row) -> dict[str, str]:
@@ -64,47 +60,24 @@ def describe(task: Task, model: str, rows: Sequence[Row] = ()) -> list[str]:
     columns = "; ".join(
         f"{one.name}: {one.meaning}" + (f" ({one.better} is better)" if one.better else "") for one in task.columns
     )
-    types = next((row.types for row in rows if row.types), PLAIN)
-    if types != PLAIN:
-        columns = columns.replace("float32", "eager")
-    compared = f"All rows are compared with eager in {name_types(types)} on the same inputs."
+    compared = "All rows are compared with eager in the model's own types, called float32 here, on the same inputs."
     data = f"{model} on {task.data}, {task.items}. In brackets: 95% bootstrap intervals. {compared}"
-    return [*_describe_missing(rows), data, f"{columns}."]
+    return [*list_reasons(rows), data, f"{columns}."]
 
 
-def name_types(types: Sequence[str]) -> str:
-    """Element types of the weights of a model, for sentences about what rows are compared with."""
-    return "float32" if tuple(types) in ((), PLAIN) else f"the model's own types ({', '.join(types)})"
-
-
-def _describe_missing(rows: Sequence[Row]) -> list[str]:
-    """Why rows have no numbers: one line for each backend, status and reason that differs in more than precision."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        if row.status != "ok":
-            reason = clean_line(row.reason)
-            found.setdefault((row.backend, row.status, reason.replace(row.precision, "?")), []).append(row)
-    return [
-        f"{backend} {status} in {', '.join(row.precision for row in same)}: {clean_line(same[0].reason)}"
-        for (backend, status, _), same in found.items()
-    ]
-
-
-def count_inputs(dataset: Dataset) -> str:
-    """Number and kind of the inputs that a table of sensitivity is made from: those of the first shape."""
-    if len(dataset.parts) == 1:
-        return dataset.task.items
-    return f"the {len(dataset.parts[0].chunks)} calls of the first of its {len(dataset.parts)} shapes"
+def count_calls(dataset: Dataset) -> str:
+    """How many calls a table of sensitivity is made from: those of the first shape."""
+    return f"{len(dataset.parts[0].chunks)} calls"
 
 
 def describe_sensitivity(dataset: Dataset, model: str, found: Sensitivity) -> list[str]:
-    """The paragraph below a table of sensitivity."""
-    program = "float32 program" if found.types in ((), PLAIN) else f"program in {name_types(found.types)}"
-    compared = f"Every layer is compared with the engine's {program}."
+    """The paragraphs below a table of sensitivity."""
+    compared = "Every layer is compared with the engine's program in fp32."
     if found.plain:
         compared += f" Without a row, because their weights have no lower precision: {', '.join(found.plain)}."
     return [
-        f"{model} on {dataset.task.data}, {count_inputs(dataset)}. In brackets: 95% bootstrap intervals. {compared}"
+        f"All layers in {found.precision}: {found.measure} {format_estimate(found.whole, 'e')}.",
+        f"{model} on {dataset.task.data}, {count_calls(dataset)}. In brackets: 95% bootstrap intervals. {compared}",
     ]
 
 
@@ -119,7 +92,7 @@ def tabulate_sensitivity(found: Sensitivity) -> list[dict[str, str]]:
     name = found.measure
     return [
         {
-            "layer": one.name,
+            "layer": one.layer,
             f"{name}, only this layer in {found.precision}": format_estimate(one.alone, "e"),
             f"{name}, all but this layer": format_estimate(one.without, "e"),
         }
@@ -143,18 +116,13 @@ def _tradeoff_line(entry: Entry, base: str, columns: Sequence[Column], *, is_sho
         "": FRONT if entry.is_front else "",
         "backend": entry.summary.backend,
         "precision": entry.summary.precision,
-        f"time / {base}": "1"
-        if entry.time is None
-        else f"{units.plain(entry.time.value)} {units.interval(entry.time)}",
+        f"speed vs {base}": "1.00x" if entry.speed is None else units.factor(entry.speed),
         "weights": units.size(entry.weight_bytes),
     }
     for column in columns:
         one = entry.accuracy.scores.get(column.name) if entry.accuracy is not None else None
-        signed = column.name == "change"
-        if is_short and one is not None:
-            cells[column.name] = ("+" if signed and one.value > 0 else "") + format_number(one.value, column.form)
-        else:
-            cells[column.name] = format_estimate(one, column.form, signed=signed)
+        shown = Estimate(one.value) if is_short and one is not None else one
+        cells[column.name] = format_estimate(shown, column.form, signed=column.name == "change")
     return cells
 
 
@@ -169,7 +137,7 @@ def describe_tradeoff(found: Tradeoff, *, is_short: bool) -> list[str]:
 
 
 TRADEOFF_LEGEND = (
-    f"{FRONT}: no other row is faster and at most as far from float32, by the cosine of the outputs. Times of two "
-    "precisions are from cases that ran one after the other, so their ratio contains what the machine did between them."
+    f"{FRONT}: no other row is faster and at most as far from float32, by the cosine of the outputs. The cases of two "
+    "precisions ran one after the other, so the speed contains what the machine did between them."
 )
 """Stands once below all tables of `tabulate_tradeoff`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -69,18 +69,18 @@ class Task(ABC):
 
     Attributes:
         name: of the kind of task, in records.
+        columns: of the tables.
         headline: the columns that tables show if they have room for two.
         data: name of the data, for tables.
         items: what an interval resamples, in words.
     """
 
     name: ClassVar[str]
+    columns: ClassVar[Sequence[Column]]
     headline: ClassVar[tuple[str, str]]
 
     data: str
     items: str
-
-    columns: Sequence[Column] = field(default=(), init=False)
 
     @abstractmethod
     def score(self, number: int, inputs: Sequence[Tensor], output: Tensor, exact: Tensor) -> Scores:
@@ -131,15 +131,12 @@ class LanguageTask(Task):
     name: ClassVar[str] = "language"
     headline: ClassVar[tuple[str, str]] = ("KL", "change")
 
-    columns: Sequence[Column] = field(
-        default=(
-            Column("perplexity", "f", "lower", "exponential of the mean loss of the next token"),
-            Column("change", "%", "lower", "perplexity over that of float32, less 1; intervals are of paired chunks"),
-            Column("KL", "e", "lower", "divergence of the distributions of the next token from float32, in nats"),
-            Column("agreement", "%", "higher", "share of positions with the same most probable token as float32"),
-            *COMMON,
-        ),
-        init=False,
+    columns: ClassVar[Sequence[Column]] = (
+        Column("perplexity", "f", "lower", "exponential of the mean loss of the next token"),
+        Column("change", "%", "lower", "perplexity over that of float32, less 1; intervals are of paired chunks"),
+        Column("KL", "e", "lower", "divergence of the distributions of the next token from float32, in nats"),
+        Column("agreement", "%", "higher", "share of positions with the same most probable token as float32"),
+        *COMMON,
     )
 
     def score(self, number: int, inputs: Sequence[Tensor], output: Tensor, exact: Tensor) -> Scores:
@@ -181,14 +178,11 @@ class ClassTask(Task):
     headline: ClassVar[tuple[str, str]] = ("accuracy", "change")
 
     labels: tuple[int, ...]
-    columns: Sequence[Column] = field(
-        default=(
-            Column("accuracy", "%", "higher", "share of pictures that are classified correctly"),
-            Column("change", "%", "higher", "accuracy less that of float32; intervals are of paired pictures"),
-            Column("agreement", "%", "higher", "share of pictures with the same predicted class as float32"),
-            *COMMON,
-        ),
-        init=False,
+    columns: ClassVar[Sequence[Column]] = (
+        Column("accuracy", "%", "higher", "share of pictures that are classified correctly"),
+        Column("change", "%", "higher", "accuracy less that of float32; intervals are of paired pictures"),
+        Column("agreement", "%", "higher", "share of pictures with the same predicted class as float32"),
+        *COMMON,
     )
 
     def score(self, number: int, inputs: Sequence[Tensor], output: Tensor, exact: Tensor) -> Scores:
@@ -226,14 +220,11 @@ class SimilarityTask(Task):
     similarity: tuple[tuple[float, ...], ...]
     pairs: tuple[tuple[int, int], ...]
     judged: tuple[float, ...]
-    columns: Sequence[Column] = field(
-        default=(
-            Column("Pearson", "f", "higher", "correlation with people on every two of the texts of Lee"),
-            Column("Spearman", "f", "higher", "rank correlation with people on the pairs of words of WordSim-353"),
-            Column("change", "f", "higher", "Spearman less that of float32; paired intervals over pairs of words"),
-            *COMMON,
-        ),
-        init=False,
+    columns: ClassVar[Sequence[Column]] = (
+        Column("Pearson", "f", "higher", "correlation with people on every two of the texts of Lee"),
+        Column("Spearman", "f", "higher", "rank correlation with people on the pairs of words of WordSim-353"),
+        Column("change", "f", "higher", "Spearman less that of float32; paired intervals over pairs of words"),
+        *COMMON,
     )
 
     def score(self, number: int, inputs: Sequence[Tensor], output: Tensor, exact: Tensor) -> Scores:
@@ -243,12 +234,14 @@ class SimilarityTask(Task):
 
     def summarise(self, scores: Scores, exact: Scores) -> dict[str, Estimate]:
         """Over texts, and over pairs of words."""
+        from scipy.stats import rankdata
+
         vectors = scores["embedding"]
         judged = np.array(self.judged)
         mine, before = (_compare_pairs(one["embedding"][self.texts :], self.pairs) for one in (scores, exact))
 
         def rank(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-            return _correlate(_ranks(values[chosen]), _ranks(judged[chosen]))
+            return _correlate(rankdata(values[chosen], axis=-1), rankdata(judged[chosen], axis=-1))
 
         return {
             "Pearson": estimate(self.texts, lambda chosen: self._pearson(vectors[: self.texts], chosen)),
@@ -274,13 +267,6 @@ def _compare_pairs(vectors: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.
     return np.asarray((vectors[index[:, 0]] * vectors[index[:, 1]]).sum(-1))
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks along the last axis; equal values have the mean of their ranks."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values, axis=-1))
-
-
 def _correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Pearson's correlation along the last axis; NaN if all values are equal, as in a sample of one text alone."""
     a, b = (one - one.mean(-1, keepdims=True) for one in (a, b))
@@ -295,15 +281,10 @@ class OutputTask(Task):
     name: ClassVar[str] = "outputs"
     headline: ClassVar[tuple[str, str]] = ("error", "agreement")
 
-    columns: Sequence[Column] = field(
-        default=(
-            Column("error", "e", "lower", "2-norm of the difference from float32, over the 2-norm of float32"),
-            Column(
-                "agreement", "%", "higher", "share of rows whose largest element has the index that it has in float32"
-            ),
-            *COMMON,
-        ),
-        init=False,
+    columns: ClassVar[Sequence[Column]] = (
+        Column("error", "e", "lower", "2-norm of the difference from float32, over the 2-norm of float32"),
+        Column("agreement", "%", "higher", "share of rows whose largest element has the index that it has in float32"),
+        *COMMON,
     )
 
     def score(self, number: int, inputs: Sequence[Tensor], output: Tensor, exact: Tensor) -> Scores:

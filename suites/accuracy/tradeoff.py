@@ -1,6 +1,6 @@
 """Time, bytes and accuracy of each backend and precision of a model, side by side. Reads records only.
 
-The times of two precisions come from two cases, which ran one after the other. Their ratio is that of medians of whole
+The times of two precisions come from two cases, which ran one after the other. A speed is from medians of whole
 generations, so a machine that became slower between the cases changes it.
 """
 
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from suites.accuracy.evaluate import strip_phase
+from suites.accuracy.evaluate import Row, strip_phase
 from suites.accuracy.tasks import TASKS, Column
 from suites.harness.declare.case import BackendRef
 from suites.harness.judge import stats
 from suites.harness.present.names import count_threads
 from suites.harness.record.reasons import clean_line
-from suites.harness.record.schema import AccuracyRecord, Environment, Ratio, Samples, Summary
+from suites.harness.record.schema import AccuracyRecord, Environment, Samples, Speed, Summary
 
 ROUNDING = 1e-6
 """Distances of outputs from float32 that are smaller than this count as none: orders of summation differ by as much."""
@@ -29,13 +29,13 @@ class Entry:
 
     Attributes:
         summary: its row.
-        time: its time over that of the base, with a 95% interval; None for the base.
+        speed: against the base, with a 95% interval; None for the base.
         accuracy: its line; None if it was not scored.
         is_front: whether no other entry is faster at the same distance from float32 or at a smaller one.
     """
 
     summary: Summary
-    time: Ratio | None
+    speed: Speed | None
     accuracy: AccuracyRecord | None
     is_front: bool = False
 
@@ -61,7 +61,7 @@ class Tradeoff:
 
     Attributes:
         title: model, sizes, options and threads.
-        base: what times are relative to: ``engine in fp32``.
+        base: what speeds are against: ``engine in fp32``.
         columns: of the task.
         headline: names of the two that matter most.
         data: which data, and how many items.
@@ -85,7 +85,7 @@ def list_tradeoffs(
 
     Args:
         summaries: rows of a run.
-        samples: of the same run, for ratios across cases.
+        samples: of the same run, for speeds across cases.
         lines: of the same run.
         environment: its first line.
     """
@@ -97,6 +97,12 @@ def list_tradeoffs(
         groups.setdefault(_name_group(row, switches[row.case]), []).append(row)
     found = (_compare(rows, samples, lines, environment.plan.baseline) for rows in groups.values())
     return [one for one in found if one is not None]
+
+
+def list_reasons(rows: Iterable[AccuracyRecord | Row]) -> list[str]:
+    """Why rows have no accuracy, a line for each of them."""
+    lacking = (one for one in rows if one.status != "ok")
+    return [f"{one.backend}, {one.precision}: {one.status}: {clean_line(one.reason)}" for one in lacking]
 
 
 def _read_case_switches(row: Summary) -> dict[str, str]:
@@ -128,7 +134,7 @@ def _compare(
     entries = [
         Entry(
             row,
-            row.ratio if row.case == base.case else _relate(logs[row.case].get(row.backend, {}), base_logs),
+            row.speed if row.case == base.case else _relate(logs[row.case].get(row.backend, {}), base_logs),
             known.get((row.backend, row.precision)),
         )
         for row in timed
@@ -143,11 +149,7 @@ def _compare(
         TASKS[some.task].headline,
         f"{some.data}, {some.items}",
         list(_mark_front(sorted(entries, key=lambda one: _seconds(one.summary)))),
-        [
-            f"{line.backend}, {line.precision}: {line.status}: {clean_line(line.reason)}"
-            for line in known.values()
-            if line.status != "ok"
-        ],
+        list_reasons(known.values()),
     )
 
 
@@ -161,10 +163,10 @@ def _logs_of(samples: Sequence[Samples], case: str) -> Mapping[str, Mapping[int,
     return found
 
 
-def _relate(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio | None:
-    """The ratio of two cases, from generations with the same number; None if there are none."""
+def _relate(mine: Mapping[int, float], theirs: Mapping[int, float]) -> Speed | None:
+    """The speed of one case against another, from generations with the same number; None if there are none."""
     both = sorted(set(mine) & set(theirs))
-    return stats.ratio([[mine[one] - theirs[one]] for one in both], stats.spread_of([])) if both else None
+    return stats.speed([[theirs[one] - mine[one]] for one in both], stats.spread_of([])) if both else None
 
 
 def _seconds(row: Summary) -> float:

@@ -1,21 +1,24 @@
-"""The competitors, declared: name, where it lives, what it needs. Listing them imports none of them.
+"""The backends, declared: name, where it lives, what it needs. Listing them imports none of them.
 
-A backend is one class in one file (see docs/add-a-backend.md). A suite may also name its own as ``path.py:Class``, and
-the engine of another checkout or environment as ``engine@PATH`` (see `versions`).
+A backend is one class in one file (see docs/add-a-backend.md). An installed package declares one by an entry point of
+the group ``enginebench.backends``. A suite may also name its own as ``path.py:Class``, and the engine of another
+checkout or environment as ``engine@PATH`` (see `versions`).
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
-from suites.backends import _own_class, versions
+from suites import user_file
+from suites.backends import versions
 from suites.backends.base import Backend
 from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
@@ -23,10 +26,11 @@ from suites.harness.errors import UsageError
 from suites.models import FORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from suites.backends.base import BackendSwitch
     from suites.harness.record.schema import BackendRecord, Role
+
+
+_SUITES = "pip install 'enginebench[suites]'"
 
 
 @dataclass(frozen=True)
@@ -34,63 +38,42 @@ class Declared:
     """One line of the registry.
 
     Attributes:
-        name: as suites and the command line spell it.
-        target: ``module:Class``.
-        summary: how it is used, in one line.
+        name, target, summary: as the command line spells it; ``module:Class``; how it is used, in one line.
         imports: modules whose import is timed as `import_s`: what a user of the runtime imports.
         needs: further modules that must be importable.
         install: the command that brings them.
         provisions: True where `Backend.provision` has something to do.
-        ours: True for the engine of this checkout, False for competitors.
-        precisions: precisions that it does.
-        devices: devices that it runs on.
-        refuses: precision -> why it does not do it, where that needs saying.
-        options: options that it understands; None: its class says so, when asked.
+        ours: True for the engine of this checkout, False for others.
+        precisions, devices: those that it does.
     """
 
     name: str
     target: str
     summary: str
     imports: tuple[str, ...]
-    needs: tuple[str, ...]
-    install: str
-    options: tuple[str, ...] | None = ()
+    needs: tuple[str, ...] = ("torch",)
+    install: str = _SUITES
     provisions: bool = False
     ours: bool = False
     precisions: tuple[str, ...] = ("fp32",)
-    devices: tuple[str, ...] = ("cpu",)
-    refuses: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = (device.CPU,)
 
     @property
     def switches(self) -> tuple[str, ...]:
         """Options that it understands; ``variant.`` stands for ``variant.<op>``."""
-        return load(BackendRef(self.name)).option_names() if self.options is None else self.options
+        return load(BackendRef(self.name)).option_names()
 
 
-SET_THREADS = "--threads {0}, or threads = {0} in the file of a suite"
-"""How a user of the command line sets the threads of a case."""
+_THREADS = "the threads are a part of the case; use --threads N, or threads = N in a suite or in a marker of pytest"
+"""Why neither a label nor a switch of a suite sets the threads, and what does: a row of other threads than its case
+would be compared with backends that have those of the case.
+"""
 
 _ROUNDED = ("fp32", "bf16", "fp16")
 _QUANTISED = ("int8_weight", "int8_weight_tensor", "int8_dynamic", "int4_weight")
 _DEVICES = (device.CPU, device.CUDA)
-_SUITES = "pip install 'enginebench[suites]'"
-_INDUCTOR = (
-    "mode",
-    "freezing",
-    "epilogue_fusion",
-    "pattern_matcher",
-    "fusion",
-    "horizontal_fusion",
-    "layout_optimization",
-    "inplace_buffers",
-    "comprehensive_padding",
-    "weight_prepack",
-    "tiling_heuristics",
-    "loop_tail_vec",
-    "simdlen",
-    "concat_linear",
-)
-_ORT = ("level", "without", "tool")
+_ORT: dict[str, Any] = {"imports": ("onnxruntime",), "needs": ("torch", "onnx", "onnxscript")}
+_OURS: dict[str, Any] = {"install": "make venv", "ours": True, "precisions": _ROUNDED + _QUANTISED}
 
 BACKENDS: dict[str, Declared] = {
     declared.name: declared
@@ -100,16 +83,12 @@ BACKENDS: dict[str, Declared] = {
             "suites.backends.numpy:Numpy",
             "NumPy as one writes it by hand, for models whose file has such a forward",
             ("numpy", "scipy.special"),
-            ("torch",),
-            _SUITES,
         ),
         Declared(
             "eager",
             "suites.backends.eager:Eager",
             "PyTorch eager under inference_mode",
             ("torch",),
-            (),
-            _SUITES,
             precisions=_ROUNDED,
             devices=_DEVICES,
         ),
@@ -118,59 +97,40 @@ BACKENDS: dict[str, Declared] = {
             "suites.backends.torch_compile:TorchCompile",
             "torch.compile (inductor) with freezing, static shapes",
             ("torch",),
-            (),
-            _SUITES,
-            _INDUCTOR,
-            provisions=True,
             precisions=_ROUNDED,
             devices=_DEVICES,
+            provisions=True,
         ),
         Declared(
             "onnxruntime",
             "suites.backends.onnxruntime:OnnxRuntime",
             "ONNX Runtime on the dynamo export, all graph optimisations",
-            ("onnxruntime",),
-            ("torch", "onnx", "onnxscript"),
-            _SUITES,
-            _ORT,
             precisions=("fp32", "int8_weight"),
-            refuses={
-                "bf16": "its CPU provider has no kernels for bfloat16",
-                "fp16": "its CPU provider widens float16 weights to float32 and casts around its float32 kernels",
-                "int8_dynamic": "onnxruntime_dynamic does that",
-            },
+            **_ORT,
         ),
         Declared(
             "onnxruntime_dynamic",
             "suites.backends.onnxruntime:OnnxRuntimeDynamic",
             "ONNX Runtime with quantize_dynamic: weights and activations of 8 bits",
-            ("onnxruntime",),
-            ("torch", "onnx", "onnxscript"),
-            _SUITES,
-            _ORT,
             precisions=("int8_weight", "int8_dynamic"),
+            **_ORT,
         ),
         Declared(
             "openvino",
             "suites.backends.openvino:OpenVino",
             "OpenVINO with the latency hint, the precision of the case kept",
             ("openvino",),
-            ("torch",),
-            "pip install 'enginebench[openvino]'",
-            ("hint", "streams", "pinning", "hyper_threading", "denormals", "accuracy", "snippets"),
+            install="pip install 'enginebench[openvino]'",
             precisions=_ROUNDED,
-            refuses=dict.fromkeys(_QUANTISED, "its weights are quantised by NNCF, which is no dependency here"),
         ),
         Declared(
             "torchao",
             "suites.backends.torchao:TorchAo",
             "torchao's int8 weights of linear layers under torch.compile",
             ("torch", "torchao"),
-            (),
-            "pip install 'enginebench[torchao]'",
-            _INDUCTOR,
-            provisions=True,
+            install="pip install 'enginebench[torchao]'",
             precisions=("int8_weight", "int8_dynamic"),
+            provisions=True,
         ),
         Declared(
             "llama_cpp",
@@ -186,12 +146,8 @@ BACKENDS: dict[str, Declared] = {
             "suites.backends.engine:Engine",
             "this engine, one configuration everywhere; on the cpu its C kernels, on cuda its Triton kernels",
             ("engine",),
-            ("torch",),
-            "make venv",
-            None,
-            ours=True,
-            precisions=_ROUNDED + _QUANTISED,
             devices=_DEVICES,
+            **_OURS,
         ),
         Declared(
             "engine_dynamo",
@@ -199,70 +155,56 @@ BACKENDS: dict[str, Declared] = {
             "this engine inside of torch.compile, static shapes",
             ("torch",),
             ("engine",),
-            "make venv",
-            None,
-            ours=True,
-            precisions=_ROUNDED + _QUANTISED,
+            **_OURS,
         ),
         Declared(
             "engine_interpreter",
             "suites.backends.engine:EngineInterpreter",
             "this engine, the NumPy definitions of its ops",
             ("engine",),
-            ("torch",),
-            "make venv",
-            None,
-            ours=True,
-            precisions=_ROUNDED + _QUANTISED,
+            **_OURS,
         ),
     )
 }
 
 
-def check(ref: BackendRef, set_threads: str = SET_THREADS) -> None:
+GROUP = "enginebench.backends"
+for _point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+    try:
+        _one = _point.load()
+    except Exception as error:
+        raise UsageError(f"{_point.value} (entry point of {GROUP}): {type(error).__name__}: {error}") from error
+    if not isinstance(_one, Declared) or _one.name in BACKENDS:
+        raise UsageError(f"{_point.value}: expected a Declared with a name that no other backend has")
+    BACKENDS[_one.name] = _one
+
+
+def check(ref: BackendRef) -> None:
     """UsageError where `ref` names no backend, or an option that the backend does not have or that the case says.
 
-    A ``path.py:Class`` is judged by its source; its options are its own.
-
-    Args:
-        ref: the name of another version of the engine has to be resolved.
-        set_threads: see `explain_threads`.
+    The name of another version of the engine has to be resolved. A child process imports the file of a
+    ``path.py:Class``; its options are its own.
     """
     if ref.copy > 1:
         raise UsageError(f"backend {ref.label!r}: a run adds the second copy of the baseline itself; leave out the #")
-    own = _own_class.split(ref.name)
+    own = _split(ref)
     if own is not None:
-        _own_class.check(ref.name, *own)
+        with _name_in_errors(ref):
+            if (known := user_file.ask(own[0])) is not None:
+                _check_class(*own, known)
         return
     _known(ref.name)
     if "threads" in ref.options and role(ref) != "peer":
-        raise UsageError(f"backend {ref.name}: {explain_threads(ref.options['threads'], set_threads)}")
+        raise UsageError(f"backend {ref.name}: {_THREADS}")
     check_options(ref)
-
-
-def explain_threads(value: str, set_threads: str = SET_THREADS) -> str:
-    """Why neither a label, a switch of a suite nor ``--config`` sets the threads, and what does.
-
-    A row of other threads than its case would be compared with backends that have those of the case.
-
-    Args:
-        value: what was given; the advice repeats it if it is a number of threads.
-        set_threads: what the user can write instead, with ``{0}`` for the number.
-    """
-    number = value if re.fullmatch("[1-9][0-9]*", value) else "N"
-    return f"the threads are a part of the case; use {set_threads.format(number)}"
 
 
 def check_options(ref: BackendRef) -> None:
     """UsageError where the declared backend `ref` does not have an option; switches of an ablation may be `threads`."""
     declared = _known(ref.name)
-    if versions.is_version(ref.name):
-        versions.get(ref.name)
     for key in ref.options:
         if not _understands(declared.switches, key):
-            # A label cannot set the threads, so they are no advice.
-            known = [switch for switch in declared.switches if switch != "threads"]
-            raise UsageError(f"backend {ref.name}: {unknown('switch', key, known)}")
+            raise UsageError(f"backend {ref.name}: {unknown('switch', key, declared.switches)}")
     if ref.options and versions.is_version(ref.name):
         versions.check_options(ref.name, ref.options)
     elif ref.options and unavailable(ref) is None:
@@ -271,9 +213,7 @@ def check_options(ref: BackendRef) -> None:
 
 def unavailable(ref: BackendRef) -> str | None:
     """Why the backend cannot run here, with the way to install it; None where it can."""
-    if _own_class.split(ref.name) is not None or versions.is_version(
-        ref.name
-    ):  # resolving a version has tried its environment
+    if _split(ref) is not None or versions.is_version(ref.name):  # resolving a version has tried its environment
         return None
     declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
@@ -283,28 +223,21 @@ def unavailable(ref: BackendRef) -> str | None:
 
 
 def recipe(ref: BackendRef) -> Sequence[tuple[str, str]]:
-    """Pairs of a pattern of layer names and a precision, where an engine stores layers in other precisions than those
-    of the case; otherwise nothing.
-    """
+    """As `Backend.recipe`; nothing for a peer."""
     return () if role(ref) == "peer" else load(ref).recipe(ref.options)
 
 
 def cannot_run(ref: BackendRef, form: str) -> str | None:
     """Why the backend cannot run models of this form, a key of `models.FORMS`; None where it can."""
-    if _own_class.split(ref.name) is not None and form in Backend.runs:  # without importing the user's file here
-        return None
-    runs = load(ref).runs
+    # Every backend runs what the base class does; a user's file is not imported for these.
+    runs = Backend.runs if form in Backend.runs else load(ref).runs
     if form in runs:
         return None
-    able = [name for name in BACKENDS if form in load(BackendRef(name)).runs]
-    others = f" as {', '.join(able)} can" if able else ""
-    return f"{ref.name} runs {' and '.join(FORMS[one] for one in runs)}; it cannot read {FORMS[form]}{others}"
+    return f"{ref.name} runs {' and '.join(FORMS[one] for one in runs)}; it cannot read {FORMS[form]}"
 
 
 def cannot_restore(ref: BackendRef, state: Sequence[str]) -> str | None:
-    """Why the backend cannot start each call from the first values of the buffers that a model writes to; None where
-    it can, or where there are none.
-    """
+    """Why the backend cannot start each call from the first values of the buffers `state`; None where it can."""
     if not state or load(ref).restores_state:
         return None
     return f"the model writes to {', '.join(state)}: {ref.name} cannot start each call from their first values"
@@ -313,25 +246,17 @@ def cannot_restore(ref: BackendRef, state: Sequence[str]) -> str | None:
 def unable(ref: BackendRef, case: Case, own: type[Backend] | None = None) -> str | None:
     """Why `ref` does not do the precision or the device of `case`; None where it does.
 
-    Args:
-        ref: the backend.
-        case: what it is asked for.
-        own: its class; without, nothing is known of a ``path.py:Class``, and the answer is None.
+    Of a ``path.py:Class`` nothing is known without `own`, its class; the answer is then None.
     """
-    if case.impossible is not None:
+    able = _declared(ref.name) or own
+    if case.impossible is not None or able is None:
         return case.impossible
-    declared = _declared(ref.name)
-    able = declared or own
-    if able is None:
-        return None
     places = [device.label(name) for name in able.devices]
     if case.precision in able.precisions and device.label(case.device) in places:
         return None
     name = device.label(ref.name)
     wanted = f"{case.precision} on {device.label(case.device)}"
-    why = declared.refuses.get(case.precision) if declared else None
-    reason = f"{name} does {', '.join(able.precisions)} on {', '.join(places)}; the case asks for {wanted}"
-    return f"{reason}: {why}" if why else reason
+    return f"{name} does {', '.join(able.precisions)} on {', '.join(places)}; the case asks for {wanted}"
 
 
 def ours(ref: BackendRef) -> bool:
@@ -343,15 +268,13 @@ def record(ref: BackendRef, versions_here: Mapping[str, str]) -> BackendRecord:
     """What the record of a run says of the backend; `versions_here` are the packages of this environment."""
     from suites.harness.record.schema import BackendRecord
 
-    packages: Mapping[str, str] = versions_here
     if versions.is_version(ref.name):
-        needed: tuple[str, ...] = tuple(versions.get(ref.name).facts["packages"])
-        packages = versions.get(ref.name).facts["packages"]
+        own = dict(versions.get(ref.name).facts["packages"])
     else:
-        declared = _declared(ref.name)
+        declared = BACKENDS.get(ref.name)
         imported = (*declared.imports, *declared.needs) if declared is not None else ()
-        needed = tuple("enginebench" if name == versions.ENGINE else name for name in imported)
-    own = {name: packages[name] for name in needed if name in packages}
+        needed = ["enginebench" if name == versions.ENGINE else name for name in imported]
+        own = {name: versions_here[name] for name in needed if name in versions_here}
     return BackendRecord(name=Path(ref.name).name, role=role(ref), options=ref.named_options, packages=own)
 
 
@@ -363,13 +286,18 @@ def role(ref: BackendRef) -> Role:
 
 
 def load(ref: BackendRef) -> type[Backend]:
-    """The class behind `ref`. Imports the file of the backend, not yet its runtime."""
-    own = _own_class.split(ref.name)
+    """The class behind `ref`. Imports the file of the backend, not yet its runtime; UsageError as of `check`."""
+    own = _split(ref)
     if own is None:
         module_name, _, class_name = _known(ref.name).target.partition(":")
         found: type[Backend] = getattr(importlib.import_module(module_name), class_name)
         return found
-    return _own_class.load(ref.name, *own)
+    path, class_name = own
+    with _name_in_errors(ref):
+        module = user_file.load(path)
+        _check_class(path, class_name, user_file.describe(module))
+    made: type[Backend] = getattr(module, class_name)
+    return made
 
 
 def imports(ref: BackendRef) -> tuple[str, ...]:
@@ -395,18 +323,32 @@ def check_switches(switches: dict[str, str]) -> None:
     for key, value in switches.items():
         owner = next((d.name for d in BACKENDS.values() if _understands(d.switches, key)), None)
         if owner is None:
-            raise UsageError(unknown("switch", key, switch_names()))
-        if key == "threads":
-            raise UsageError(explain_threads(value))
+            known = {name for declared in BACKENDS.values() for name in declared.switches}
+            raise UsageError(unknown("switch", key, sorted(known)))
         check(BackendRef(owner, {key: value}))
 
 
-def switch_names() -> list[str]:
-    """Every switch that some backend has."""
-    return sorted({key for declared in BACKENDS.values() for key in declared.switches})
+def _split(ref: BackendRef) -> tuple[Path, str] | None:
+    return user_file.split("backend", ref.name)
 
 
-def _understands(known: tuple[str, ...] | list[str], key: str) -> bool:
+@contextmanager
+def _name_in_errors(ref: BackendRef) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"backend {ref.name!r}: {error}") from error
+
+
+def _check_class(path: Path, class_name: str, known: Mapping[str, user_file.Definition]) -> None:
+    """UsageError if `class_name` is no backend, in a file that defines `known`. Python says what else a class lacks."""
+    base = f"{Backend.__module__}.{Backend.__name__}"
+    classes = [name for name, one in known.items() if base in one.bases[1:]]
+    if class_name not in classes:
+        raise UsageError(f"{path.name}: {unknown(f'class derived from {base}', class_name, classes)}")
+
+
+def _understands(known: Sequence[str], key: str) -> bool:
     return any(key == name or (name.endswith(".") and key.startswith(name) and key != name) for name in known)
 
 

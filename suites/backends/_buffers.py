@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from suites.harness.errors import UsageError
 from suites.torch_internals import version_of
 
 if TYPE_CHECKING:
@@ -14,12 +13,7 @@ if TYPE_CHECKING:
 
 
 class Buffers:
-    """Buffers of a module, with copies of what they hold now.
-
-    Args:
-        module: the module.
-        names: buffers by the names of `named_buffers`; None: all of them.
-    """
+    """Buffers of a module by the names of `named_buffers`, by default all, with copies of what they hold now."""
 
     def __init__(self, module: nn.Module, names: Iterable[str] | None = None) -> None:
         held = dict(module.named_buffers())
@@ -43,15 +37,6 @@ class Buffers:
             if getattr(owner, own) is not tensor or version_of(tensor) != version or _differ(tensor, first)
         )
 
-    def refuse_replaced(self, what: str) -> None:
-        """UsageError if a call since then put a new tensor in the place of a buffer: `what` would fold that away."""
-        replaced = [name for name, owner, own, tensor, _ in self._kept if getattr(owner, own) is not tensor]
-        if replaced:
-            raise UsageError(
-                f"forward replaces the buffer {', '.join(replaced)}, which {what} takes for a constant; write to it in "
-                "place, as with copy_"
-            )
-
     def restore(self) -> None:
         """Put the first values back, into the same memory."""
         import torch
@@ -60,11 +45,6 @@ class Buffers:
             for _, owner, own, tensor, first in self._kept:
                 tensor.copy_(first)
                 setattr(owner, own, tensor)
-
-
-def restorer(module: nn.Module, names: Iterable[str]) -> Callable[..., None] | None:
-    """What must come before each call of `module`, which writes to these buffers; None if it writes to none."""
-    return Buffers(module, names).ready
 
 
 def _differ(tensor: torch.Tensor, first: torch.Tensor) -> bool:

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suites.backends.base import NotApplicable
 from suites.paths import IMPORTED_FROM
 
 # What `disabled_optimizers` may name for the CPU provider, in the order in which a session runs them: rewrite rules,
@@ -42,10 +41,7 @@ _SMALL_BYTES = 64
 
 def described(path: Path, exported: Path) -> dict[str, Any]:
     """Facts of the model in the file at `path`, without its weights: `nodes`, `run_digest`, and in `details` under
-    `made` the operators that it has more often than the model in the file `exported`, with how many more.
-
-    Those are what fusions made. That an operator is none of ONNX's own would not say so: ``Gelu`` is in newer versions
-    of ONNX, and ONNX Runtime puts its ``SimplifiedLayerNormalization`` among ONNX's operators.
+    `made` the operators that it has more often than the model in the file `exported`, which fusions made.
 
     The digest knows operators, attributes, small constants and how nodes hang together, and no names, which a fusion
     that did not fire may still have numbered differently.
@@ -59,32 +55,28 @@ def described(path: Path, exported: Path) -> dict[str, Any]:
         return numbers.setdefault(name, len(numbers)) if name else -1
 
     found: list[Any] = [[number(entry.name) for entry in graph.input]]
-    found += [[number(one.name), *_constant(one)] for one in sorted(graph.initializer, key=lambda one: one.name)]
+    for one in sorted(graph.initializer, key=lambda one: one.name):
+        small = one.raw_data.hex() if len(one.raw_data) <= _SMALL_BYTES and not one.external_data else ""
+        found.append([number(one.name), list(one.dims), one.data_type, small])
     for node in graph.node:
         attributes = sorted(attribute.SerializeToString(deterministic=True).hex() for attribute in node.attribute)
         ends = [[number(name) for name in names] for names in (node.input, node.output)]
         found.append([node.domain, node.op_type, attributes, *ends])
-    more = _operators(graph) - operators(exported)
+    more = operators(path) - operators(exported)
     digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
     return {"nodes": len(graph.node), "run_digest": digest, "details": {"made": dict(sorted(more.items()))}}
 
 
 def operators(path: Path) -> Counter[str]:
-    """How often each operator occurs in the model in the file at `path`."""
+    """How often each operator occurs in the model in the file at `path`.
+
+    ONNX Runtime's forms of ONNX's own operators, as in ``com.microsoft.nchwc``, are other operators.
+    """
     import onnx
 
-    return _operators(onnx.load(path, load_external_data=False).graph)
-
-
-def _operators(graph: Any) -> Counter[str]:
-    """By name; ONNX Runtime's forms of ONNX's own operators, as in ``com.microsoft.nchwc``, are other operators."""
-    parts = [(node.domain.removeprefix("com.microsoft").rpartition(".")[2], node.op_type) for node in graph.node]
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    parts = [(node.domain.removeprefix("com.microsoft").rpartition(".")[2], node.op_type) for node in nodes]
     return Counter(f"{form}.{name}" if form not in ("", "onnx") else name for form, name in parts)
-
-
-def _constant(one: Any) -> list[Any]:
-    small = one.raw_data.hex() if len(one.raw_data) <= _SMALL_BYTES and not one.external_data else ""
-    return [list(one.dims), one.data_type, small]
 
 
 def optimise(source: Path, family: str, target: Path) -> Mapping[str, int]:
@@ -94,15 +86,9 @@ def optimise(source: Path, family: str, target: Path) -> Mapping[str, int]:
 
     Returns:
         How often it made each operator. Those that the model had before are not counted, as its own statistics do.
-
-    Raises:
-        NotApplicable: the installed version does not know the family; its optimiser would leave the model as it is.
     """
-    import onnxruntime
     from onnxruntime.transformers import optimizer
 
-    if family not in optimizer.MODEL_TYPES:
-        raise NotApplicable(f"the optimiser of onnxruntime {onnxruntime.__version__} has no family {family}")
     had = operators(source)
     made = optimizer.optimize_model(str(source), model_type=family, num_heads=0, hidden_size=0, opt_level=0)
     made.save_model_to_file(str(target), use_external_data_format=True)
@@ -133,8 +119,7 @@ def described_elsewhere(source: Path, exported: Path, level: str, without: Seque
     Returns:
         The facts; where that process fails, only ``details``, with the reason under `undescribed`.
     """
-    files = {"source": str(source), "exported": str(exported)}
-    question = json.dumps({**files, "level": level, "without": list(without)})
+    question = json.dumps({"source": str(source), "exported": str(exported), "level": level, "without": [*without]})
     paths = [str(IMPORTED_FROM), os.environ.get("PYTHONPATH", "")]
     ended = subprocess.run(
         [sys.executable, "-P", "-m", __name__, question],
@@ -144,8 +129,8 @@ def described_elsewhere(source: Path, exported: Path, level: str, without: Seque
         check=False,
     )
     if ended.returncode:
-        last = next((text for text in reversed(ended.stderr.splitlines()) if text.strip()), "no reason given")
-        return {"details": {"undescribed": last.strip()[:300]}}
+        *_, last = ["no reason given", *ended.stderr.strip().splitlines()]
+        return {"details": {"undescribed": last[:300]}}
     found: dict[str, Any] = json.loads(ended.stdout)
     return found
 

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     from suites.models.nets.generation import Generation
 
-Step = Callable[..., Any]
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def made(
-    model: Generation, prefill: Callable[[Step], Step], decode: Callable[[Step], Step]
+def make_steps(
+    model: Generation, prefill: Wrap | None = None, decode: Wrap | None = None
 ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """Both phases of `model` over one cache; `prefill` and `decode` wrap the network that runs in each."""
     import torch
@@ -27,12 +27,12 @@ def made(
     _layers, heads, width = heads_of(network.config)
     cache.early_initialization(model.batch, heads, width, network.dtype, network.device)
     layers: list[Any] = cache.layers
-    steps = [wrap(network.forward) for wrap in (prefill, decode)]
+    first, later = (network.forward if wrap is None else wrap(network.forward) for wrap in (prefill, decode))
     numbers = torch.arange(model.max_length, device=network.device)[None]
     places = numbers.split([model.prompt, *([1] * model.steps)], 1)
     taken = [0]
 
-    def run(step: Step, ids: Tensor) -> Tensor:
+    def run(step: Callable[..., Any], ids: Tensor) -> Tensor:
         with torch.inference_mode():
             found = step(
                 input_ids=ids, position_ids=places[taken[0]], past_key_values=cache, use_cache=True, logits_to_keep=1
@@ -47,6 +47,6 @@ def made(
         with torch.inference_mode():
             for layer in layers:
                 layer.cumulative_length.zero_()
-        return run(steps[0], ids)
+        return run(first, ids)
 
-    return begin, lambda ids: run(steps[1], ids)
+    return begin, lambda ids: run(later, ids)

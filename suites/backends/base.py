@@ -1,4 +1,4 @@
-"""What a competitor must offer. Knows no runtime; torch only by type.
+"""What a backend must offer. Knows no runtime; torch only by type.
 
 The worker imports what the registry declares, then calls, in this order and timing each: `load`, `prepare` (export and
 compile), the first call, then steady calls. Everybody takes torch CPU tensors and gives torch CPU tensors, or in cases
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from suites.harness.errors import Refused
+from engine.suggest import unknown
+from suites.harness.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
 
 
 class NotApplicable(Refused):
-    """The question of a case makes no sense for a backend; the text says why. Its row reads ``not applicable``.
-
-    For a case that the backend ought to be able to run, and cannot, raise any other exception: the row reads `failed`.
-    """
+    """The question of a case makes no sense for a backend. Another exception makes the row `failed`."""
 
     status = "not applicable"
 
@@ -65,7 +63,7 @@ class Generator:
     """A language model that is ready to generate, one batch of texts at a time.
 
     Attributes:
-        prefill: ids [B, P] int64 -> logits [B, vocabulary] behind them. Begins the texts anew, whatever was before.
+        prefill: ids [B, P] int64 -> logits [B, vocabulary] behind them. Begins the texts anew.
         decode: ids [B, 1] int64 -> logits [B, vocabulary] behind one more token a text.
         export_s, compile_s, facts, late_facts, precision, device: as of `Prepared`.
     """
@@ -98,34 +96,31 @@ class BackendSwitch:
     alone: Mapping[str, str] | None = None
     usual: bool = True
 
+    @property
+    def is_value(self) -> bool:
+        """True if it names a value that replaces the usual one, as ``level=basic`` does; such a switch has no off."""
+        return "=" in self.name
+
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a backend quantises, where that is not as the precision defines.
-
-    Its results are compared with the model that is not quantised, by the rules ``own weights`` and ``own activations``
-    of `suites.harness.judge.verify`, and tables mark its rows.
+    """How a backend quantises, where that is not as the precision defines. Tables mark its rows.
 
     Attributes:
         text: what is different, in one line.
-        activations: True if activations have one scale for the whole tensor; the bound is then wider.
+        rule: how `suites.harness.judge.verify` judges results; ``own activations``, a wider bound, if activations have
+            one scale for the whole tensor.
     """
 
     text: str
-    activations: bool = False
-
-    @property
-    def rule(self) -> str:
-        """The name of the rule that judges results."""
-        return "own activations" if self.activations else "own weights"
+    rule: str = "own weights"
 
 
 class Backend(ABC):
-    """One competitor in one process.
+    """One backend in one process.
 
-    A worker process exists for one backend and one case, so a backend may set what belongs to its process and stays so
-    until the process ends: the threads of torch, the log level of its runtime. asv's front calls backends
-    in the process that asv starts; there each backend sets the threads again when it prepares a model.
+    A worker process exists for one backend and one case, so a backend may set what belongs to its process: the threads
+    of torch, the log level of its runtime. In the process that asv starts each one sets the threads when it prepares.
 
     Args:
         threads: worker threads to use. The environment (OMP_NUM_THREADS and its like) already says so.
@@ -146,6 +141,8 @@ class Backend(ABC):
     """Quantised precision -> how this backend quantises, where that is not as the precision defines."""
     lists: tuple[str, ...] = ()
     """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
+    values: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Option -> the values that it takes; an option that is not here takes any."""
 
     def __init__(self, threads: int, options: Mapping[str, str]) -> None:
         self.threads = threads
@@ -162,20 +159,22 @@ class Backend(ABC):
         """An existing folder that later processes of the same backend and case see; None where there are none."""
         self.programs: Path | None = None
         """The same for processes with the same options alone, until the last of them has ended."""
-
         self.numpy_forward: Callable[[nn.Module], Callable[..., Any]] | None = None
         """`ModelSpec.numpy` of the case's model."""
-
         self.wants_facts = False
         """True if only the facts of a program are needed, those that take time to find included."""
 
-    @classmethod  # noqa: B027  # most have no options whose values could be wrong
+    @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:
         """EngineError where a value of `options` names nothing; their keys are checked by the registry."""
+        for key, text in options.items():
+            for value in filter(None, text.split("+")) if key in cls.lists else [text]:
+                if key in cls.values and value not in cls.values[key]:
+                    raise UsageError(unknown(key, value, cls.values[key]))
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
-        """The switches that an ablation may change; none where a backend declares none."""
+        """The switches that an ablation may change."""
         return ()
 
     @classmethod
@@ -185,8 +184,8 @@ class Backend(ABC):
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """Options that it understands, of a backend whose line in the registry leaves them to its class."""
-        return ()
+        """Options that it understands; a name that ends in a dot is a prefix of names."""
+        return tuple(cls.values)
 
     @classmethod
     def recipe(cls, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:  # noqa: ARG003  # most have no such option
@@ -216,6 +215,11 @@ class Backend(ABC):
         del model, inputs, options
         return None
 
+    @property
+    def keeps(self) -> str:
+        """Name of what `prepare` keeps, see `kept`; later processes read it and need no model. Empty: nothing."""
+        return ""
+
     def kept(self, name: str) -> Path | None:
         """Where an exported model may be kept, so that later processes need not export again; None: nowhere."""
         return self.exports / name if self.exports is not None else None
@@ -225,10 +229,10 @@ class Backend(ABC):
 
         Asked only for models that do not generate text.
         """
-        return True
+        kept = self.kept(self.keeps)
+        return not self.keeps or kept is None or not kept.exists()
 
-    @abstractmethod
-    def load(self) -> None:
+    def load(self) -> None:  # noqa: B027  # some have nothing to do
         """Import what else the runtime needs, set its threads. Timed as `import_s`, with the declared imports."""
 
     def provision(self) -> None:  # noqa: B027  # most have nothing to do
@@ -280,8 +284,7 @@ def flatten(outputs: Any) -> list[Tensor]:
     """
     import torch
 
-    found: list[Tensor] = _leaves(outputs, torch.Tensor)
-    return found
+    return _leaves(outputs, torch.Tensor)
 
 
 def flatten_arrays(outputs: Any) -> list[Tensor]:
@@ -297,8 +300,8 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     import numpy as np
     import torch
 
-    tensor = tensor.detach().to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor.detach()
-    return np.array(tensor.cpu().numpy(), copy=True)
+    one = tensor.detach().to("cpu", torch.float32 if tensor.dtype is torch.bfloat16 else tensor.dtype)
+    return np.array(one.numpy(), copy=True)
 
 
 def _leaves(outputs: Any, kind: type) -> list[Any]:

@@ -21,27 +21,23 @@ class Eager(Backend):
     restores_state = True
 
     def load(self) -> None:
-        """Set torch's threads."""
         import torch
 
         torch.set_num_threads(self.threads)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:  # noqa: ARG002  # part of the interface
-        """Nothing to prepare but for buffers that are written: the model has the case's precision and device."""
         import torch
 
-        from suites.backends import _buffers
+        from suites.backends._buffers import Buffers
 
         def call(*arguments: Tensor) -> Any:
             with torch.inference_mode():
                 return model(*arguments)
 
-        ready = _buffers.restorer(model, self.state)
+        ready = Buffers(model, self.state).ready
         return Prepared(call, ready=ready, precision=self.precision, device=self.device)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
-        """The network as it is."""
         from suites.backends import _static_cache
 
-        steps = _static_cache.made(model, lambda step: step, lambda step: step)
-        return Generator(*steps, precision=self.precision, device=self.device)
+        return Generator(*_static_cache.make_steps(model), precision=self.precision, device=self.device)

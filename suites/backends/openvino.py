@@ -16,12 +16,10 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.suggest import unknown
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
-from suites.harness.errors import Unavailable, UsageError
+from suites.harness.errors import Unavailable
 from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
@@ -57,35 +55,20 @@ class OpenVino(Backend):
 
     takes_numpy = True
     runs = ("module", "onnx")
+    values: ClassVar[Mapping[str, Sequence[str]]] = {name: tuple(known) for name, known in SETTINGS.items()}
+    keeps = "openvino_ir"
     _read_from: Any = None
     """OpenVINO 2026.4 reads bfloat16 weights where torch has them, and keeps nobody from freeing them."""
 
     @classmethod
-    def check_options(cls, options: Mapping[str, str]) -> None:
-        """UsageError for a value that a setting does not have."""
-        for name, value in options.items():
-            if value not in SETTINGS[name]:
-                raise UsageError(unknown(name, value, SETTINGS[name]))
-
-    @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
-        """Each setting at each value that is not usual."""
         return [
             BackendSwitch("hint", f"{name}={value}", {name: value})
             for name, values in SETTINGS.items()
             for value in values
         ]
 
-    def needs_model(self) -> bool:
-        """False once the model is converted."""
-        kept = self.kept("openvino_ir")
-        return kept is None or not kept.is_dir()
-
-    def load(self) -> None:
-        """Nothing beyond the import."""
-
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Export, convert, compile for the CPU; an ONNX file needs only the last."""
         import torch
 
         compiled, export_s, compile_s = self._compiled(
@@ -161,13 +144,13 @@ class OpenVino(Backend):
         if self.precision != "fp32" and self.precision.upper() not in able:
             raise Unavailable(f"openvino computes in {', '.join(able)} on this processor, not in {self.precision}")
         start = time.perf_counter()
-        kept = self.kept("openvino_ir")
+        kept = self.kept(self.keeps)
         exported: float | None = None
         converted: Any
         if isinstance(model, OnnxFile):
-            converted = openvino.Core().read_model(model.path)
+            converted = core.read_model(model.path)
             converted.reshape({one.name: list(model.shape(one)) for one in model.inputs})
-        elif kept is not None and kept.is_dir():
+        elif kept is not None and kept.exists():
             converted = kept / "model.xml"
         else:
             with warnings.catch_warnings():  # of the process, which exists for this backend
@@ -181,21 +164,22 @@ class OpenVino(Backend):
         compiled = core.compile_model(converted, "CPU", settings)
         ready = time.perf_counter()
         if kept is not None and exported is not None:
-            _keep(converted, kept)
-        if exported is None:
-            return compiled, None, ready - start
-        return compiled, exported - start, ready - exported
+            partial = kept.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            openvino.save_model(converted, partial / "model.xml", compress_to_fp16=False)
+            partial.rename(kept)  # appears only when it is complete
+        export_s = None if exported is None else exported - start
+        return compiled, export_s, ready - start - (export_s or 0.0)
 
 
-# What the plugin may have decided for itself when it compiled.
 _DECIDED = ("NUM_STREAMS", "INFERENCE_NUM_THREADS", "ENABLE_CPU_PINNING", "ENABLE_HYPER_THREADING",
             "INFERENCE_PRECISION_HINT", "EXECUTION_MODE_HINT", "CPU_DENORMALS_OPTIMIZATION")  # fmt: skip
+"""What the plugin may have decided for itself when it compiled."""
 
 
 def _described(compiled: Any) -> dict[str, Any]:
-    """Facts of a compiled model: `nodes` that run, a `run_digest` of their kernels and of the plugin's settings, and
-    in `details` under `layers` how many nodes there are of each type.
-    """
+    """Facts: `nodes` that run, a `run_digest` of their kernels and settings, and how many there are of each type."""
     found: list[Any] = [[name, str(compiled.get_property(name))] for name in _DECIDED]
     nodes = compiled.get_runtime_model().get_ordered_ops()
     layers: Counter[str] = Counter()
@@ -225,21 +209,14 @@ def _share(tensor: Tensor) -> Any:
 
 
 def _reshape(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
-    """Give the inputs of the model these shapes; -1 varies. The converter leaves every size open, and a program with
-    open sizes has other, slower kernels.
-    """
+    """Give the inputs these shapes; -1 varies. The converter leaves sizes open, for which kernels are slower."""
     import openvino
 
     converted.reshape(dict(zip(converted.inputs, map(openvino.PartialShape, shapes), strict=True)))
 
 
 def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
-    """Turn every input but the first, and every output but the first, into state that starts empty.
-
-    Args:
-        converted: the model, with as many outputs as inputs.
-        shapes: of its inputs; -1 varies.
-    """
+    """Turn every input but the first, and every output but the first, into state that starts empty."""
     from openvino._offline_transformations import apply_make_stateful_transformation
 
     _reshape(converted, shapes)
@@ -249,14 +226,3 @@ def _keep_past(converted: Any, shapes: Sequence[Sequence[int]]) -> None:
         past.get_tensor().set_names({f"past_{number}"})
         present.get_tensor().set_names({f"present_{number}"})
     apply_make_stateful_transformation(converted, pairs)
-
-
-def _keep(converted: Any, folder: Path) -> None:
-    """Write the converted model for later processes: the folder appears only when it is complete."""
-    import openvino
-
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    openvino.save_model(converted, partial / "model.xml", compress_to_fp16=False)
-    partial.rename(folder)

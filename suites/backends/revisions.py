@@ -19,14 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from suites import paths
-from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.files import resolve_links
 from suites.harness.record import machine, reasons
 from suites.harness.record.surroundings import output, surroundings
 
 NATIVE = ("csrc", "CMakeLists.txt")
 """What an extension is built from, besides the compiler and the interpreter."""
-_TIMEOUT_S = 3600.0
 _SAID = 12
 """Number of last lines of a failed build that become its reason."""
 
@@ -59,33 +57,18 @@ def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda
         say: called with a message before each slow step.
 
     Raises:
-        CannotBuild: git, the compiler or the build fails.
-        UsageError: the cache cannot be written.
+        CannotBuild: git, the compiler or the build fails, or the cache cannot be written.
     """
     folder = find_folder(repository, commit)
-    with _locked(folder):
-        _check_out(repository, commit, folder)
-        library = _find_extension(folder, commit, say)
-        shutil.copy(library, folder / "engine" / library.name)
-        _link_environment(folder)
+    try:
+        with _locked(folder):
+            _check_out(repository, commit, folder)
+            library = _find_extension(folder, commit, say)
+            shutil.copy(library, folder / "engine" / library.name)
+            _link_environment(folder)
+    except OSError as error:
+        raise CannotBuild(str(error)) from error
     return folder
-
-
-def find_prepared(repository: Path, commit: str) -> Path | None:
-    """The folder of the engine of a commit if `prepare` has made it and nothing in it was changed; otherwise None."""
-    folder = find_folder(repository, commit)
-    is_built = (folder / ".venv" / "bin" / "python").exists() and any((folder / "engine").glob("_native*"))
-    return folder if is_built and _is_clean_worktree(folder, commit) else None
-
-
-def clear(repository: Path) -> int:
-    """Remove what was kept for the commits of `repository`, and all extensions. Returns the number of commits."""
-    folder = kept_folder() / _name_repository(repository)
-    commits = [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(kept_folder() / "extensions", ignore_errors=True)
-    _ask_git(repository, "worktree", "prune")
-    return len(commits)
 
 
 def name_extension(repository: Path, commit: str) -> str:
@@ -104,12 +87,8 @@ def _name_repository(repository: Path) -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """One process at a time prepares a commit; another one waits, and finds it prepared."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = folder.with_name(f"{folder.name}.lock").open("w")
-    except OSError as error:
-        raise UsageError(f"{folder.parent}: cannot be written: {describe_os_error(error)}") from None
-    with lock:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -136,25 +115,16 @@ def _find_extension(folder: Path, commit: str, say: Callable[[str], object]) -> 
     if found is not None:
         return found
     say(f"{commit[:12]}: building its extension, which takes some minutes")
-    with tempfile.TemporaryDirectory(prefix="enginebench-") as name:
-        wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-        _run([*wheel, "--wheel-dir", name, str(folder)], "the build")
-        return _keep_extension(Path(name), kept)
-
-
-def _keep_extension(wheels: Path, kept: Path) -> Path:
-    """Move the extension out of the wheel; `kept` appears only when it is complete."""
-    (path,) = wheels.glob("*.whl")
-    with zipfile.ZipFile(path) as wheel:
-        member = next((one for one in wheel.namelist() if one.startswith("engine/_native")), None)
-        if member is None:
-            raise CannotBuild("the wheel of this commit has no extension engine/_native")
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as name:
-            made = Path(name) / "made"
-            made.mkdir()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+        _run([*pip, "--wheel-dir", name, str(folder)], "the build")
+        (path,), made = Path(name).glob("*.whl"), Path(name) / "made"
+        made.mkdir()
+        with zipfile.ZipFile(path) as wheel:
+            member = next(one for one in wheel.namelist() if one.startswith("engine/_native"))
             (made / Path(member).name).write_bytes(wheel.read(member))
-            made.rename(kept)
+        made.rename(kept)  # appears only when it is complete
     return kept / Path(member).name
 
 
@@ -175,31 +145,15 @@ def _link_environment(folder: Path) -> None:
 
 def _run(command: list[str], what: str) -> None:
     """Run a command; CannotBuild with the end of what it printed if it fails."""
-    try:
-        ended = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-            env=_environment(),
-        )
-    except OSError as error:
-        raise CannotBuild(f"{command[0]} cannot be started: {describe_os_error(error)}") from None
-    except subprocess.TimeoutExpired:
-        raise CannotBuild(f"{what} took longer than {_TIMEOUT_S:g} s") from None
+    # without what would bring in packages or a repository of this process
+    left_out = ("PYTHONPATH", "PYTHONHOME", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+    own = {name: value for name, value in os.environ.items() if name not in left_out}
+    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=own)
     if ended.returncode:
         said = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
         cause = reasons.find_cause("\n".join(said))
         how = f"{what} ended with exit status {ended.returncode}:{f' {cause}' if cause else ''}"
         raise CannotBuild("\n".join([how, *said[-_SAID:]]))
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment without what would bring in its own packages or its own repository."""
-    left_out = ("PYTHONPATH", "PYTHONHOME", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
-    return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 def _ask_git(folder: Path, *arguments: str) -> str | None:

@@ -33,34 +33,22 @@ def program_facts(
     """
     try:
         facts = backend.program_facts(model, inputs, options)
-        return _prepared_facts(backend, model, inputs, options) if facts is None else facts
+        if facts is not None:
+            return facts
+        other = type(backend)(backend.threads, options)
+        other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
+        other.numpy_forward = backend.numpy_forward
+        other.precision, other.device = backend.precision, backend.device
+        return (prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)).facts
     except backend.inapplicable_errors() as error:
         raise NotApplicable(str(error)) from error
-
-
-def _prepared_facts(
-    backend: Backend, model: Any, inputs: tuple[Tensor, ...], options: Mapping[str, str]
-) -> Mapping[str, Any]:
-    other = type(backend)(backend.threads, options)
-    other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
-    other.numpy_forward = backend.numpy_forward
-    other.precision, other.device = backend.precision, backend.device
-    made = prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)
-    return made.facts
 
 
 def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepared:
     """What `backend` makes of `model`, as the harness calls it. Facts of the work are the model's, for everybody."""
     made = backend.generator(model, inputs)
-    facts = {**made.facts, **model.facts(PRECISIONS[backend.precision].weight_bits)}
-    told: dict[str, Any] = {
-        "export_s": made.export_s,
-        "compile_s": made.compile_s,
-        "facts": facts,
-        "late_facts": made.late_facts,
-        "precision": made.precision,
-        "device": made.device,
-    }
+    told = {name: getattr(made, name) for name in ("export_s", "compile_s", "late_facts", "precision", "device")}
+    told["facts"] = {**made.facts, **model.facts(PRECISIONS[backend.precision].weight_bits)}
     if model.phase == "prefill":
         return Prepared(_prefill(made), **told)
     return Prepared(_decode(made), **told, ready=lambda prompt, _following: made.prefill(prompt))
@@ -87,7 +75,6 @@ def _decode(made: Generator) -> Any:
     return call
 
 
-def _pick(logits: Tensor) -> list[int]:
-    """The likeliest token of each text: a part of each step, though the text that follows is given."""
-    found: list[int] = logits.argmax(-1).tolist()
-    return found
+def _pick(logits: Tensor) -> None:
+    """Find the likeliest token of each text: a part of each step, though the text that follows is given."""
+    logits.argmax(-1).tolist()

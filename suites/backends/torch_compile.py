@@ -14,13 +14,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.suggest import unknown
 from suites import collector
-from suites.backends.base import Backend, BackendSwitch, Generator, Prepared, flatten
+from suites.backends.base import BackendSwitch, Generator, Prepared, flatten
+from suites.backends.eager import Eager
 from suites.harness.declare.device import CUDA
-from suites.harness.errors import UsageError
 from suites.torch_internals import CompilationLog, generated_files, inductor_mode, inductor_settings
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 _MODES = ("default", "max-autotune", "max-autotune-no-cudagraphs")
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "freezing": ("freezing", {"off": False}),
     "epilogue_fusion": ("epilogue_fusion", {"off": False}),
     "pattern_matcher": ("pattern_matcher", {"off": False}),
     "fusion": ("max_fusion_size", {"off": 1}),
@@ -44,46 +44,30 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "concat_linear": ("cpp.enable_concat_linear", {"on": True}),
 }
 """Option -> inductor's setting, and what the values that are not usual stand for there."""
-FREEZING = ("off",)
 _KERNELS = ("= async_compile.cpp", "= async_compile.triton(")
 """In a generated module, one of these begins the source of each kernel. Library calls, such as products, are no
 kernels.
 """
 
 
-class TorchCompile(Backend):
+class TorchCompile(Eager):
     """Option ``mode``: one of torch's modes; ``default`` is inductor's own default. The others: `SETTINGS`."""
 
-    restores_state = True
-
-    @classmethod
-    def check_options(cls, options: Mapping[str, str]) -> None:
-        """UsageError for an unknown mode, or a value that a setting does not have."""
-        mode = options.get("mode", "default")
-        if mode not in _MODES:
-            raise UsageError(unknown("mode", mode, _MODES))
-        for name in options.keys() - {"mode"}:
-            known = FREEZING if name == "freezing" else tuple(SETTINGS[name][1])
-            if options[name] not in known:
-                raise UsageError(unknown(name, options[name], known))
+    values: ClassVar[Mapping[str, Sequence[str]]] = {
+        "mode": _MODES,
+        **{name: tuple(known) for name, (_, known) in SETTINGS.items()},
+    }
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
         """Each setting at each value that is not usual, and the modes; the one for CUDA graphs only by name."""
-        settings = [("freezing", FREEZING), *((name, tuple(values)) for name, (_, values) in SETTINGS.items())]
-        found = [
-            BackendSwitch("setting", f"{name}={value}", {name: value}) for name, values in settings for value in values
+        settings = [
+            BackendSwitch("setting", f"{name}={value}", {name: value})
+            for name, (_, known) in SETTINGS.items()
+            for value in known
         ]
-        return [
-            *found,
-            *(BackendSwitch("mode", f"mode={mode}", {"mode": mode}, usual=mode == _MODES[1]) for mode in _MODES[1:]),
-        ]
-
-    def load(self) -> None:
-        """Set torch's threads."""
-        import torch
-
-        torch.set_num_threads(self.threads)
+        modes = [BackendSwitch("mode", f"mode={mode}", {"mode": mode}, usual=mode == _MODES[1]) for mode in _MODES[1:]]
+        return [*settings, *modes]
 
     def provision(self) -> None:
         """Compile a toy: inductor probes the C++ compiler once a cache folder (7 s when measured)."""
@@ -93,12 +77,11 @@ class TorchCompile(Backend):
             torch.compile(torch.nn.GELU())(torch.zeros(64))
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Compile by calling once."""
         import torch
 
-        from suites.backends import _buffers
+        from suites.backends._buffers import Buffers
 
-        buffers = _buffers.Buffers(model, self.state)
+        ready = Buffers(model, self.state).ready
         compiled = self._compiled(model)
 
         def call(*arguments: Tensor) -> Any:
@@ -106,40 +89,30 @@ class TorchCompile(Backend):
                 return self._lasting(compiled(*arguments))
 
         seconds, facts = self._first(lambda: call(*inputs))
-        if self.options.get("freezing") != "off":
-            buffers.refuse_replaced("freezing")
-        where: dict[str, Any] = {"precision": self.precision, "device": self.device}
-        return Prepared(call, compile_s=seconds, facts=facts(), ready=buffers.ready, late_facts=facts, **where)
+        return Prepared(call, None, seconds, facts(), ready, facts, self.precision, self.device)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
-        """Compile the phase of `model` by going through it once."""
         from suites.backends import _static_cache
 
-        steps = {phase: self._compiled if phase == model.phase else _as_it_is for phase in ("prefill", "decode")}
-        prefill, decode = (self._with_lasting(step) for step in _static_cache.made(model, **steps))
+        wraps = {phase: self._compiled if phase == model.phase else None for phase in ("prefill", "decode")}
+        prefill, decode = (self._with_lasting(step) for step in _static_cache.make_steps(model, **wraps))
         if model.phase == "prefill":
             seconds, facts = self._first(lambda: prefill(inputs[0]))
         else:
             prefill(inputs[0])
             seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
-        where: dict[str, Any] = {"precision": self.precision, "device": self.device}
-        return Generator(prefill, decode, compile_s=seconds, facts=facts(), late_facts=facts, **where)
+        return Generator(prefill, decode, None, seconds, facts(), facts, self.precision, self.device)
 
     def _lasting(self, results: Any) -> Any:
         """`results`; copies where a later call would overwrite them."""
         if self.device != CUDA or self.options.get("mode") != "max-autotune":
             return results
-        return [tensor.clone() for tensor in flatten(results)]
+        import torch
+
+        return results.clone() if isinstance(results, torch.Tensor) else [one.clone() for one in flatten(results)]
 
     def _with_lasting(self, step: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """A step of a generator whose results no later call overwrites."""
-
-        def run(ids: Tensor) -> Tensor:
-            found = self._lasting(step(ids))
-            logits: Tensor = found[0] if isinstance(found, list) else found
-            return logits
-
-        return run
+        return lambda ids: self._lasting(step(ids))
 
     def _compiled(self, model: Callable[..., Any]) -> Callable[..., Any]:
         import torch
@@ -156,10 +129,9 @@ class TorchCompile(Backend):
         # As an option of torch.compile, freezing comes too late for weights to become constants: with torch 2.13 the
         # code is the same with it and without. A setting of the process, as TORCHINDUCTOR_FREEZING=1, is in time.
         # Shapes are static, so only the first call compiles, and later ones need no settings.
-        settings: dict[str, Any] = {"freezing": self.options.get("freezing") != "off"}
         chosen = {name: SETTINGS[name] for name in self.options.keys() & SETTINGS.keys()}
-        settings |= {setting: values[self.options[name]] for name, (setting, values) in chosen.items()}
-        with inductor_settings(settings):
+        settings = {setting: values[self.options[name]] for name, (setting, values) in chosen.items()}
+        with inductor_settings({"freezing": True, **settings}):
             log, files = CompilationLog(), len(generated_files())
             start = time.perf_counter()
             call()
@@ -179,10 +151,6 @@ def _facts(log: CompilationLog, modules: Sequence[Path]) -> dict[str, Any]:
         "kernels": sum(path.read_text().count(kernel) for path in modules for kernel in _KERNELS),
     }
     return {"graph_breaks": len(breaks), "run_digest": _digest(modules), "details": details}
-
-
-def _as_it_is(step: Callable[..., Any]) -> Callable[..., Any]:
-    return step
 
 
 def _digest(modules: Sequence[Path]) -> str:

@@ -31,18 +31,15 @@ class TorchAo(TorchCompile):
     )
 
     def load(self) -> None:
-        """Set torch's threads and import the part of torchao that quantises, so that this counts as load time."""
         super().load()
         silence_torchao()
         import torchao.quantization  # noqa: F401  # so that its import is timed here
 
     def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
-        """Quantise, then compile by calling once."""
         _quantise(model, self.precision)
         return super().prepare(model, inputs)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
-        """Quantise the network, then compile the phase of `model` by going through it once."""
         _quantise(model.network, self.precision)
         return super().generator(model, inputs)
 
@@ -57,25 +54,13 @@ def _quantise(model: nn.Module, precision: str) -> None:
     from torchao import quantization
     from torchao.utils import TorchAOBaseTensor
 
-    others = _find_others(model)
-    if others:
-        raise Unavailable(f"torchao quantises the weights of nn.Linear alone; the model has {', '.join(others)}")
+    known = torch.nn.Linear | torch.nn.Embedding
+    others = [one for one in model.modules() if not isinstance(one, known)]
+    large = {type(one).__name__ for one in others if any(own.ndim > 1 for own in one.parameters(recurse=False))}
+    if large:
+        raise Unavailable(f"torchao quantises the weights of nn.Linear alone; the model has {', '.join(sorted(large))}")
 
     def is_plain(module: Any, _name: str) -> bool:
         return isinstance(module, torch.nn.Linear) and not isinstance(module.weight, TorchAOBaseTensor)
 
     quantization.quantize_(model, getattr(quantization, CONFIGS[precision])(), filter_fn=is_plain)
-
-
-def _find_others(model: nn.Module) -> list[str]:
-    """Classes of modules with parameters of two axes or more that are neither linear layers nor embeddings."""
-    import torch
-
-    return sorted(
-        {
-            type(module).__name__
-            for module in model.modules()
-            if not isinstance(module, torch.nn.Linear | torch.nn.Embedding)
-            and any(one.ndim > 1 for one in module.parameters(recurse=False))
-        }
-    )

@@ -6,7 +6,6 @@ records: ``engine@0123456789ab`` by the commit of the checkout, with ``-dirty`` 
 ``engine@0.1.0+3f2a1b9c`` by version and content where the engine belongs to no checkout. From then on that name is the
 backend's. `command` starts the other interpreter; this process never imports the other engine.
 
-A further way to name a version has to give `_find` a folder and nothing else, as `revisions` does.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from suites import paths
 from suites.backends import revisions
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef
-from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.errors import UsageError
 from suites.harness.files import resolve_links
 from suites.harness.record import machine
 from suites.other_engine import launch
@@ -38,7 +37,6 @@ PREFIX = f"{ENGINE}@"
 INTERPRETERS = (Path(".venv/bin/python"), Path("bin/python"))
 """Where the interpreter lies, in a checkout and in an environment."""
 _TIMEOUT_S = 120.0
-_WITHOUT = ("PYTHONPATH", "PYTHONHOME")
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,6 @@ _named: dict[str, Version] = {}
 _unbuilt: ContextVar[set[str] | None] = ContextVar("_unbuilt", default=None)
 """Names of commits that `resolve` has not built; None outside of `without_building`."""
 
-_must_be_built: ContextVar[bool] = ContextVar("_must_be_built", default=False)
-"""True inside of `only_built`."""
-
 
 @contextmanager
 def without_building() -> Iterator[set[str]]:
@@ -87,27 +82,14 @@ def without_building() -> Iterator[set[str]]:
             del _named[name]
 
 
-@contextmanager
-def only_built() -> Iterator[None]:
-    """Inside, `resolve` refuses a commit that is not built: which runs are of this commit depends on its build."""
-    token = _must_be_built.set(True)
-    try:
-        yield
-    finally:
-        _must_be_built.reset(token)
-
-
 def is_version(name: str) -> bool:
     """True for the name of another version of the engine, resolved or not."""
     return name.startswith(PREFIX) and ".py:" not in name
 
 
 def get(name: str) -> Version:
-    """The version of that name; UsageError where `resolve` has not named it in this process."""
-    try:
-        return _named[name]
-    except KeyError:
-        raise UsageError(f"backend {name!r}: expected {PREFIX}PATH, the folder of a checkout or environment") from None
+    """The version of that name, which `resolve` has given it in this process."""
+    return _named[name]
 
 
 def resolve(label: str, folder: Path) -> str:
@@ -118,15 +100,12 @@ def resolve(label: str, folder: Path) -> str:
         folder: what a relative path is relative to.
 
     Raises:
-        UsageError: there is no such folder or commit; the commit cannot be built; the folder has no interpreter; its
-            engine cannot be imported, is not built or is imported from elsewhere; an earlier version of the same name
-            lies in another folder.
+        UsageError: there is no such folder or commit; it has no engine that can be used; an earlier version of the same
+            name lies in another folder.
     """
     ref = BackendRef.parse(label)
     if not is_version(ref.name) or ref.name in _named:
         return label
-    if ref.name == PREFIX:
-        raise UsageError(f"backend {label!r}: the folder of a checkout or environment must follow the @")
     unbuilt = _unbuilt.get()
     try:
         path, commit = _find_place(ref.name.removeprefix(PREFIX), folder)
@@ -161,12 +140,6 @@ def _find_place(text: str, folder: Path) -> tuple[Path, str | None]:
 
 def _build(root: Path, commit: str) -> Path:
     """The folder in which the engine of a commit was built."""
-    if _must_be_built.get():
-        built = revisions.find_prepared(root, commit)
-        if built is None:
-            reason = "this commit is not built, so --dry-run cannot know what is left; leave out --resume or --dry-run"
-            raise UsageError(reason)
-        return built
     try:
         return revisions.prepare(root, commit, lambda line: sys.stderr.write(f"{line}\n"))
     except revisions.CannotBuild as error:
@@ -175,15 +148,8 @@ def _build(root: Path, commit: str) -> Path:
 
 def _describe_unbuilt(root: Path, commit: str) -> Version:
     """The version of a commit that is not built. Only its name, its commit and the folder of its build are known."""
-    facts: dict[str, Any] = {
-        "version": None,
-        "commit": commit[:12],
-        "dirty": False,
-        "digest": "",
-        "python": "",
-        "packages": {},
-    }
     folder = revisions.find_folder(root, commit)
+    facts: dict[str, Any] = {"commit": commit[:12], "dirty": False, "digest": "", "python": "", "packages": {}}
     return Version(f"{PREFIX}{commit[:12]}", Path(sys.executable), (str(folder),), facts)
 
 
@@ -196,7 +162,7 @@ def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment variables of this process but for those that would bring in its own packages."""
-    return {name: value for name, value in os.environ.items() if name not in _WITHOUT}
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
 
 
 def check_options(name: str, options: Mapping[str, str]) -> None:
@@ -223,9 +189,7 @@ def _find(path: Path) -> Version:
         raise UsageError(f"{path} is no folder, and no commit of this checkout has this name")
     interpreter = next((path / place for place in INTERPRETERS if (path / place).is_file()), None)
     if interpreter is None:
-        raise UsageError(
-            f"{path} has no interpreter: expected {' (a checkout) or '.join(map(str, INTERPRETERS))} (an environment)"
-        )
+        raise UsageError(f"{path} has no interpreter: expected {' or '.join(map(str, INTERPRETERS))}")
     roots = (str(path), str(interpreter.parent.parent.resolve()))
     told = _ask(interpreter, roots, "describe")
     package = Path(told["package"])
@@ -233,12 +197,11 @@ def _find(path: Path) -> Version:
     # The commit says what the sources of the checkout are, which an engine that was installed from them need not be.
     of_checkout = package == path / ENGINE and (path / ".git").exists()
     revision = machine.revision_of(path if of_checkout else None)
-    if revision["commit"] is not None:
-        name = f"{revision['commit']}{'-dirty' if revision['dirty'] else ''}"
-    else:
-        name = f"{told['version'] or 'unknown'}+{digest[:8]}"
+    commit, dirty = revision["commit"], revision["dirty"]
+    by_commit, by_content = f"{commit}{'-dirty' if dirty else ''}", f"{told['version'] or 'unknown'}+{digest[:8]}"
+    name = by_content if commit is None else by_commit
     facts = {key: told[key] for key in ("version", "python", "packages")}
-    facts |= {"commit": revision["commit"], "dirty": revision["dirty"], "digest": digest}
+    facts |= {"commit": commit, "dirty": dirty, "digest": digest}
     return Version(f"{PREFIX}{name}", interpreter, roots, facts)
 
 
@@ -259,13 +222,11 @@ def _ask(interpreter: Path, roots: tuple[str, ...], ask: str, options: str = "{}
     try:
         ended = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
         answer = json.loads(ended.stdout)
-    except OSError as error:
-        raise UsageError(f"{interpreter} cannot be started: {describe_os_error(error)}") from None
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{interpreter} did not answer within {_TIMEOUT_S:g} s") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{interpreter} does not answer: {error}") from None
     except ValueError:
-        last = next((text.strip() for text in reversed(ended.stderr.splitlines()) if text.strip()), "")
+        *_, last = ["", *ended.stderr.strip().splitlines()]
         raise UsageError(f"{interpreter} ended with exit status {ended.returncode}: {last}") from None
     if "error" in answer:
-        raise UsageError(answer["error"])
+        raise UsageError(" ".join(answer["error"].split()))
     return answer["ok"]

@@ -4,14 +4,15 @@ Importing the module imports nothing heavy, so that Ctrl-C has its meaning from 
 
 Exit codes: 0 done, 1 a row failed (or is wrong, or took too long), 2 a usage error or a package that is not installed,
 70 a defect of the engine, 130 interrupted by Ctrl-C, 143 by SIGTERM. If the reader of the output ends early, as `head`
-does, every command goes on without that output, stores its records, and ends with the exit code that it has otherwise.
+does, a command that measures goes on without that output, stores its record, and ends with the exit code that it has
+otherwise. Every other command ends with 1.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
-import re
-import shlex
 import signal
 import sys
 import threading
@@ -19,9 +20,10 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from suites.cli.stdout import drop_errors, drop_output, outlive_readers
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70  # EX_SOFTWARE of <sysexits.h>
@@ -41,41 +43,43 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 """Extra of the distribution -> the modules that its packages provide."""
 
 
-LEAST_COLUMNS = 20
-"""The smallest COLUMNS that is taken as it is: an indented text needs a few columns."""
-USUAL_COLUMNS = 80
-MOST_COLUMNS = 10_000
-"""The largest COLUMNS that is taken as it is: lines are padded to this width."""
+MEASURING = frozenset({"run", "ablate", "accuracy", "history", "profile", "tune"})
+"""Commands that measure for minutes, and go on when nobody reads their output any longer."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    guard(lambda: _run(given), "enginebench", given)
+    is_measuring = bool(given) and given[0] in MEASURING
+    guard(lambda: _run(given), "enginebench", ends_with_reader=not is_measuring)
 
 
-def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = None) -> None:
+def guard(call: Callable[[], Any], program: str, *, ends_with_reader: bool = False) -> None:
     """Call `call`, and end the process with the result as its exit code.
 
     A user's mistake, a package that is not installed, or an output that cannot be written, is one message on standard
-    error; a defect of the engine is a traceback there. If standard error cannot be written, the exit code is the same.
-    It is the same, too, if the reader of an output ends early.
+    error; a defect of the engine is a traceback there. Characters that the encoding of standard output lacks are
+    escaped.
 
     Args:
         call: what to do.
         program: name of the program in messages.
-        given: arguments, if the program has ``--resume``: after an interrupt, the message has the command that goes on.
+        ends_with_reader: end with 1 when the reader of the output has ended; otherwise go on without that output.
     """
-    if sys.stderr is None:  # it is closed, and `print` would write to standard output instead
-        drop_errors()
-    outlive_readers()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # it is None where it is closed
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if not ends_with_reader:
+        _outlive_readers()
     try:
         Path.cwd()  # torch needs it, too
     except FileNotFoundError:
         print(f"{program}: the current folder does not exist any more; change to another one", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     try:
-        sys.exit(_explain(call, program, given))
+        try:
+            sys.exit(_explain(call, program))
+        finally:
+            print(end="", flush=True)  # here, where an error is no traceback
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         extra = next((extra for extra, modules in EXTRAS.items() if missing in modules), None)
@@ -91,55 +95,49 @@ def guard(call: Callable[[], Any], program: str, given: Sequence[str] | None = N
         print(f"{program}: too little memory to load what the command needs: {cause}", file=sys.stderr)
         print("`ulimit -v` prints the limit of this shell; `free -h` prints how much memory is free", file=sys.stderr)
         sys.exit(EXIT_USAGE)
-    except (OSError, SystemExit) as ended:  # the rest of the answer is still in the buffer, and is written here
-        is_suspected = isinstance(ended, OSError) and ended.filename is None
-        fault = _flush_output(is_suspected=is_suspected)
-        if fault is None and is_suspected and not _can_write_errors():
-            sys.exit(EXIT_USAGE)
-        if fault is None:
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise
-        from suites.harness.errors import describe_os_error
-
-        print(f"{program}: standard output: cannot be written: {describe_os_error(fault)}", file=sys.stderr)
+        _discard(1)  # Python flushes once more at its end
+        if error.errno == errno.EPIPE:
+            sys.exit(1)  # as typer ends
+        print(f"{program}: the output cannot be written: {error.strerror}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+
+
+class _OutlivingFile(io.FileIO):
+    """A file that swallows what is written once nobody reads it any longer."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            _discard(self.fileno())
+            return memoryview(data).nbytes
+
+
+def _outlive_readers() -> None:
+    """Replace the standard streams of the process by streams that outlive their readers."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is getattr(sys, f"__{name}__") and isinstance(stream, io.TextIOWrapper):
+            stream.flush()
+            file = io.BufferedWriter(_OutlivingFile(stream.fileno(), "w", closefd=False))
+            lines = stream.line_buffering
+            setattr(sys, name, io.TextIOWrapper(file, stream.encoding, stream.errors, line_buffering=lines))
+
+
+def _discard(descriptor: int) -> None:
+    """Let what is written to this file descriptor from now on go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _lacks_memory(error: Exception) -> bool:
     """Whether memory was short. An import says so in the words of the dynamic linker, or of the system."""
     words = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory", "cannot create shared object")
     return isinstance(error, MemoryError) or any(one in str(error) for one in words)
-
-
-def _flush_output(*, is_suspected: bool) -> OSError | None:
-    """Write out what standard output has buffered.
-
-    Args:
-        is_suspected: True after an error that names no file, and may be of standard output. Then a line end is written,
-            too, because what failed may not be in the buffer any more.
-
-    Returns:
-        The error if standard output cannot be written, otherwise None. After an error the buffer is dropped.
-    """
-    if sys.stdout is None:  # it is closed
-        return None
-    try:
-        sys.stdout.flush()
-        if is_suspected:
-            print(flush=True)
-    except OSError as error:
-        drop_output()  # Python flushes once more at its end
-        return error
-    return None
-
-
-def _can_write_errors() -> bool:
-    """Whether standard error can be written. Writes a line end; if that fails, later output goes nowhere."""
-    try:
-        print(file=sys.stderr, flush=True)
-    except OSError:
-        drop_errors()  # Python flushes once more at its end
-        return False
-    return True
 
 
 @contextmanager
@@ -182,19 +180,6 @@ def _ending_as_interrupted() -> Iterator[list[int]]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _correct_columns() -> None:
-    """Give COLUMNS a value in which text can be printed, and remove COLUMNS and LINES where rich cannot read them.
-
-    A width of 0, which names none, becomes the usual one, and a width outside of the limits the nearest limit.
-    """
-    for name in ("COLUMNS", "LINES"):
-        if not re.fullmatch("[0-9]{1,18}", os.environ.get(name, "")):
-            os.environ.pop(name, None)
-    if "COLUMNS" in os.environ:
-        columns = int(os.environ["COLUMNS"])
-        os.environ["COLUMNS"] = str(min(max(columns, LEAST_COLUMNS), MOST_COLUMNS) if columns else USUAL_COLUMNS)
-
-
 def _run(given: list[str]) -> None:
     """Run the command line with these arguments and exit."""
     with _ending_at_interrupt():
@@ -208,11 +193,11 @@ def _run(given: list[str]) -> None:
         raise
 
 
-def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None) -> Any:
+def _explain(call: Callable[[], Any], program: str) -> Any:
     """What `call` returns. Exits with a message after an error that the user can understand."""
     with _ending_at_interrupt():
-        _correct_columns()
         from engine.errors import EngineError, InternalError
+        from suites.harness.record.invocation import describe_resuming
         from suites.harness.record.reasons import remove_escapes
         from suites.harness.run.runner import Interrupted
 
@@ -230,9 +215,8 @@ def _explain(call: Callable[[], Any], program: str, given: Sequence[str] | None)
     except Interrupted as stop:
         path = stop.path if stop.path is not None and stop.path.exists() else None  # a temporary folder is gone by now
         text = "nothing was stored" if path is None else f"stored so far: {path}"
-        if path is not None and not stop.is_complete and given is not None:
-            again = shlex.join([*given, *([] if "--resume" in given else ["--resume"])])
-            text += f"\nto continue: {program} {again}"
+        again = None if path is None else describe_resuming(path)
+        text += f"\nto continue: {again}" if again is not None else ""
         print(f"interrupted; {text}", file=sys.stderr)
         sys.exit(EXIT_TERMINATED if ended else EXIT_INTERRUPTED)
     except KeyboardInterrupt:

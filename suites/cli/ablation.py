@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +22,7 @@ from suites.cli.output import (
     print_table,
     whole_number,
 )
-from suites.cli.stdout import print_markdown
+from suites.cli.resuming import ResumeOption
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
@@ -31,15 +30,17 @@ from suites.harness.files import write_text_file
 from suites.harness.judge import ablation
 from suites.harness.present import ablation_table, ablation_terminal, progress
 from suites.harness.record import store
+from suites.harness.record.invocation import Invocation
 from suites.harness.record.schema import AblationRecord, Environment
 from suites.harness.run import ablate
-from suites.harness.run.plan import describe_duration, make
+from suites.harness.run.plan import RunPlan, describe_duration, make
 
 MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
 GENERATIONS = 4
 
 
 def command(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -61,9 +62,8 @@ def command(
         typer.Option(metavar="EXPR", help="Expression over the fields of a suite's cases; run --dry-run lists them."),
     ] = None,
     threads: Annotated[int | None, whole_number("--threads", 1, help="Threads of a call, for a model.")] = None,
-    chosen: targets.SetOption = None,
+    chosen: targets.SweepOption = None,
     precision: targets.PrecisionOption = None,
-    config: targets.ConfigOption = None,
     generations: Annotated[
         int,
         whole_number(
@@ -73,8 +73,11 @@ def command(
             help="Fresh sets of processes; with 10, most differences of 3% are detected.",
         ),
     ] = GENERATIONS,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished ablation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the switches, and run nothing.")] = False,
+    resume: ResumeOption = None,  # noqa: ARG001  # `Resumable` takes it
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List the switches. Imports your Python files, and runs nothing else."),
+    ] = False,
     csv: Annotated[Path | None, path_option("--csv", help="Write the numbers into this CSV file too.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     results: ResultsOption = None,
@@ -82,14 +85,8 @@ def command(
 ) -> None:
     """Measure what each switch of a backend earns: left out while all others are on, on alone, and in pairs.
 
-    A switch that does not change the program is `not reached` and is not timed. If a suite and a model have the same
-    name, it means the model.
+    A switch that does not change the program is `not reached` and is not timed.
     """
-    if resume and dry_run:
-        raise UsageError(
-            "--resume with --dry-run: which switches are left is known only once the programs have been made; leave "
-            "out one of the two"
-        )
     if markdown and (as_json or dry_run):
         other = "--json" if as_json else "--dry-run"
         raise UsageError(f"--markdown and {other}: each is another output; leave out one of the two")
@@ -98,11 +95,10 @@ def command(
     folder = store.results_folder(results)
     if csv is not None:
         check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
-    fields = targets.config_options(config)
     names = targets.read_labels("--switches", switches) if switches is not None else None
 
     def declare() -> tuple[str, Suite, list[Case]]:
-        label = _configured(versions.resolve(backend, Path.cwd()), fields)
+        label = versions.resolve(backend, Path.cwd())
         backends.check(BackendRef.parse(label))
         return label, *_declared(target, label, only, threads, chosen or [], precision, generations)
 
@@ -110,30 +106,28 @@ def command(
         label, suite, cases = declare()
     if unbuilt:
         label, suite, cases = declare()
-    named = BackendRef.parse(label).label
     taken = ablate.of_backend(label, names)
     if taken.bare is None and MODES[mode] == (ablation.ADD_ONE_IN,):
         raise UsageError(
             f"--mode {mode}: {taken.base.name} has no program without switches to add one to; use --mode leave-one-out"
         )
-    asked = targets.list_options(
-        {"--backend": named, "--switches": switches, "--mode": mode, "--pairs": pairs, "--only": only}
-        | {"--threads": threads, "--set": chosen, "--precision": precision, "--generations": generations}
-    )
-    words = targets.name_command("ablate", target, results)
-    request = ablate.Request(suite, cases, taken, MODES[mode], pairs or 0, words, asked)
+    request = ablate.Request(suite, cases, taken, MODES[mode], pairs or 0)
     if dry_run:
         _dry_run(request, folder, as_json=as_json)
         return
+    invocation: Invocation = context.obj
+    files = RunPlan(suite, [(case, [taken.base]) for case in cases]).list_files()
+    invocation.note_files(files if targets.is_model(target) else [find(target), *files])
     with progress.reporter() as reporter:
-        outcome = ablate.run(request, folder, reporter, resume=resume)
+        outcome = ablate.run(request, folder, reporter, invocation)
+    invocation.end()
     if csv is not None:
         write_text_file(csv, ablation_table.write_csv(outcome.lines))
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
         guide = ablation_table.GUIDE
-        print_markdown(ablation_table.write_markdown(outcome.lines, outcome.environment, guide, outcome.samples))
+        print(ablation_table.write_markdown(outcome.lines, outcome.environment, guide, outcome.samples), end="")
     else:
         show(outcome)
         for path in outcome.paths:
@@ -156,18 +150,6 @@ def show(outcome: ablate.Outcome) -> None:
     started = store.read_start(outcome.paths[0].stem)
     printer = console()
     ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started, outcome.samples)
-
-
-def _configured(backend: str, config: Mapping[str, str]) -> str:
-    """The label with the options of ``--config``; those of the label itself stay. UsageError where it is no engine."""
-    ref = BackendRef.parse(backend)
-    if not config:
-        return backend
-    if backends.role(ref) == "peer":
-        raise UsageError(
-            f"--config is for the engine, and --backend is {ref.name}; give its options as {ref.name}[...]"
-        )
-    return replace(ref, options={**config, **ref.options}).spelling
 
 
 def _declared(

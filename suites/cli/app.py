@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, accuracy, catalogue, compare, data, history, profile, run, show, site, tune
+from suites.cli import ablation, accuracy, catalogue, compare, data, history, kernels, profile, run, show, site, tune
 from suites.cli.output import JsonFlag, ResultsOption, list_given_options, print_json, print_table, text, whole_number
+from suites.cli.resuming import Resumable
 from suites.harness.declare.device import CUDA
 from suites.harness.errors import UsageError
 from suites.harness.measure import device, handover, roofs
@@ -19,12 +20,18 @@ from suites.harness.record.roofs import Roof
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 app.add_typer(data.app, name="data")
-app.command("run", epilog="Example: enginebench run mine.py:factory --size sequence=16,128 --threads 1")(run.command)
-app.command("ablate", epilog="Example: enginebench ablate bert --switches pass,planner --pairs 3")(ablation.command)
+app.command("run", cls=Resumable, epilog="Example: enginebench run mine.py:factory --set sequence=16,128 --threads 1")(
+    run.command
+)
+app.command("ablate", cls=Resumable, epilog="Example: enginebench ablate bert --switches pass,planner --pairs 3")(
+    ablation.command
+)
 app.command("show", epilog="Example: enginebench show last --details --case bert")(show.command)
 app.command("profile", epilog="Example: enginebench profile bert --set sequence=128 --backends onnxruntime,openvino")(
     profile.command
 )
+
+app.command("kernels", epilog="Example: enginebench kernels --isa avx2 --filter linear")(kernels.command)
 
 app.command("accuracy", epilog="Example: enginebench accuracy minilm --backends engine,onnxruntime,openvino")(
     accuracy.command
@@ -36,7 +43,7 @@ app.command("compare", epilog="Example: enginebench compare 20261121T101112Z_012
     compare.command
 )
 
-app.command("history", epilog="Example: enginebench history --since HEAD~20 --every 2")(history.command)
+app.command("history", cls=Resumable, epilog="Example: enginebench history --since HEAD~20 --every 2")(history.command)
 
 app.command("site", epilog="Example: enginebench site --out public")(site.command)
 
@@ -56,7 +63,7 @@ def main_(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
     ] = False,
 ) -> None:
-    """Measure an inference engine beside its competitors: outputs are checked first, and comparisons have intervals."""
+    """Measure an inference engine beside other runtimes: outputs are checked first, and comparisons have intervals."""
 
 
 @app.command("list", epilog="Example: enginebench list models")

@@ -25,9 +25,10 @@ from suites.harness.run.counts import count_programs
 
 BASELINES = "baselines.toml"
 LEGEND = (
-    "Counts are exact. A time is the ratio of after to before, where both are divided by the baseline of their run, "
-    "with its 95% interval. The engine is called faster or slower only if p is below 5% after Holm's correction and no "
-    "backend that did not change moved as far. The runs were not interleaved, so only counts can fail the gate."
+    "Counts are exact. Speed is that of the later run against the earlier one, each against the baseline of its run, "
+    "with its 95% interval: above 1 is faster. The engine is called faster or slower only if p is below 5% after "
+    "Holm's correction and no control, a backend that did not change, moved as far. The runs were not interleaved, so "
+    "only counts can fail the gate."
 )
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from suites import data, kept_files
 from suites.cli.output import JsonFlag, print_json, print_table
@@ -87,21 +84,8 @@ def fetch(
     """Fetch weights or data with the registry's own client, check them, and unpack them into a per-user cache."""
     from suites.data import fetch as fetching
 
-    sources = {source.name: source for name in names for source in data.expand(name)}.values()
-    present = [source.name for source in sources if data.missing(source.name) is None]
-    for name in present:
-        print(f"{name} is there already", file=sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    folders = {source.name: str(data.folder(source.name)) for source in sources}
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        for source in (one for one in sources if one.name not in present):
-            bar = bars.add_task(source.name, total=source.size)
-
-            def arrived(done: int, bar: TaskID = bar) -> None:
-                bars.update(bar, completed=done)
-
-            fetching.fetch(source, arrived)
-            bars.update(bar, completed=source.size)
+    sources = {source.name: source for name in names for source in data.expand(name)}
+    folders = {name: str(fetching.fetch(source)) for name, source in sources.items()}
     if as_json:
         print_json(folders)
     else:

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from suites.backends import revisions
-from suites.cli import targets
 from suites.cli.output import (
     JsonFlag,
     ResultsOption,
@@ -21,6 +19,7 @@ from suites.cli.output import (
     refuse_beside,
     whole_number,
 )
+from suites.cli.resuming import ResumeOption
 from suites.harness.declare.spec import MOST_GENERATIONS, find, load
 from suites.harness.errors import UsageError
 from suites.harness.judge import steps
@@ -29,8 +28,8 @@ from suites.harness.present import history as present
 from suites.harness.present import progress
 from suites.harness.record import lookup, store
 from suites.harness.record.collection import collect
-from suites.harness.record.commits import CommitRecord
-from suites.harness.run.plan import make
+from suites.harness.record.invocation import Invocation
+from suites.harness.run.plan import RunPlan, make
 from suites.history import asv_results
 from suites.history.commits import find_repository, has_changes, list_commits
 from suites.history.measure import Request, measure
@@ -70,13 +69,10 @@ def command(
             show_default=f"{ASV}/ in the results folder",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the newest unfinished history.")] = False,
+    resume: ResumeOption = None,  # noqa: ARG001  # `Resumable` takes it
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the commits, and build nothing.")] = False,
     write_asv: Annotated[
         bool, typer.Option("--write-asv", help="Write all stored histories for asv again, and do nothing else.")
-    ] = False,
-    clear: Annotated[
-        bool, typer.Option("--clear", help="Remove the builds that are kept, and do nothing else.")
     ] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
@@ -84,25 +80,16 @@ def command(
     """Follow the engine over commits: latency of calls and counts of programs, each compared with the commit before.
 
     This harness measures all commits. Each engine is built once and kept. Consecutive commits take turns in one
-    run, so a step is a ratio of paired rounds. Commits that do not build are recorded.
+    run, so a step is a speed from paired rounds. Commits that do not build are recorded.
     """
     if write_asv:
         refuse_beside(context, "--write-asv", ("--asv", "--results", "--json"), "writes what is stored")
         _write_stored(store.results_folder(results), asv, as_json=as_json)
         return
-    if clear:
-        refuse_beside(context, "--clear", ("--repository", "--json"), "removes builds")
-        _clear(find_repository(repository), as_json=as_json)
-        return
-    for option, is_given in (("--dry-run", dry_run), ("--counts-only", counts_only)):
-        if resume and is_given:
-            raise UsageError(f"--resume continues to time commits, and {option} times none; leave out one of the two")
     place = find_repository(repository)
     folder = store.results_folder(results)
     if since is None:
-        raise UsageError(_explain_missing(folder, is_resumed=resume))
-    if counts_only and generations is not None:
-        raise UsageError("--generations is for times, and --counts-only takes none; leave one of them out")
+        raise UsageError("--since REV is missing: the first commit, such as --since HEAD~20")
     commits = list_commits(place, since, until, every)
     asked = {} if generations is None else {"generations": generations}
     chosen = load(find(suite)).model_copy(update={**asked, "name": lookup.HISTORY})
@@ -118,11 +105,12 @@ def command(
         else:
             print_table(rows)
         return
-    options = targets.list_options({"--since": since, "--until": until, "--every": every, "--only": only})
-    words = targets.name_command("history", "", results)
-    request = Request(chosen, cases, place, commits, not counts_only, [word for word in words if word], options)
+    request = Request(chosen, cases, place, commits, not counts_only)
+    invocation: Invocation = context.obj
+    invocation.note_files([find(suite), *RunPlan(chosen, [(case, []) for case in cases]).list_files()])
     with progress.reporter() as reporter:
-        run = measure(request, folder, reporter, resume=resume)
+        run = measure(request, folder, reporter, invocation)
+    invocation.end()
     tracks = steps.follow(run, MachineNoise(folder, exclude=run.path))
     written = asv_results.write_results(tracks, run.environment, asv or folder / ASV)
     if as_json:
@@ -131,18 +119,9 @@ def command(
     present.print_history(console(), tracks)
     print(f"stored: {run.path}")
     print(f"as results of asv: {written}")
-    if all(point.word == "failed" for track in tracks for point in track.points):
+    if all(point.note == "failed" for track in tracks for point in track.points):
         print("no commit has a program", file=sys.stderr)
         raise typer.Exit(1)
-
-
-def _clear(place: Path, *, as_json: bool) -> None:
-    """Remove the builds of the commits of a checkout."""
-    removed = revisions.clear(place)
-    if as_json:
-        print_json({"repository": str(place), "commits": removed})
-    else:
-        print(f"removed the builds of {count(removed, 'commit')}")
 
 
 def _write_stored(folder: Path, asv: Path | None, *, as_json: bool) -> None:
@@ -158,17 +137,3 @@ def _write_stored(folder: Path, asv: Path | None, *, as_json: bool) -> None:
         print_json({"asv": str(asv or folder / ASV), "runs": [run.name for run, _ in histories]})
         return
     print(f"{count(len(histories), 'stored run')} as results of asv: {asv or folder / ASV}")
-
-
-def _explain_missing(folder: Path, *, is_resumed: bool) -> str:
-    """What to give instead of no --since: for --resume the options of the newest unfinished history."""
-    if not is_resumed:
-        return "--since REV is missing: the first commit, such as --since HEAD~20"
-    for path in reversed(store.run_files(folder)):
-        if lookup.name_suite(path) != lookup.HISTORY:
-            continue
-        run = store.read_if_possible(path)
-        if run is not None and not run.of(CommitRecord):
-            options = " ".join(run.environment.plan.options or ["--since REV"])
-            return f"--resume needs the options that {run.name} began with: enginebench history {options} --resume"
-    return f"--resume: no unfinished history of this machine under {folder}; begin one with --since REV"

@@ -103,9 +103,6 @@ def print_json(answer: Any) -> None:
 @contextmanager
 def stdout_as_stderr() -> Iterator[None]:
     """What a user's model prints goes to standard error meanwhile: standard output is for the answer."""
-    if sys.stdout is None:  # it is closed
-        yield
-        return
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

@@ -53,7 +53,7 @@ def command(
     precision: Annotated[
         str, typer.Option(help=f"Precision of the model, as in a case of run: {', '.join(PRECISIONS)}.")
     ] = "fp32",
-    config: targets.ConfigOption = None,
+    backend: targets.BackendOption = ENGINE,
     device: Annotated[
         str, typer.Option(help=f"Where the program runs: {CPU}, or {CUDA} for the GPU kernels of target triton.")
     ] = CPU,
@@ -79,19 +79,18 @@ def command(
             "them; leave it out"
         )
     folder = store.results_folder(results)
-    fields = targets.config_options(config)
+    ref = targets.read_engine(backend)
     if device != CPU:
         _check_device(device, is_alone=backends is None and not record)
-    targets.check_form(model, BackendRef(ENGINE, fields), "enginebench run measures it with the backends that can")
-    arguments = targets.arguments_of(model, chosen or [])
+    targets.check_form(model, ref, "enginebench run measures it with the backends that can")
+    arguments = targets.read_arguments(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
-    asked = _plan(model, chosen or [], threads, precision, backends, fields) if backends is not None else None
+    asked = _plan(model, chosen or [], threads, precision, backends, ref) if backends is not None else None
     _warn_of_excess_threads(threads)
-    ref = BackendRef(ENGINE, fields)
     case, suite = _name_case(model, chosen or [], threads, precision)
     new = _begin_record(case, suite, ref, folder) if record else None
-    answer = _profiled(model, arguments, threads, precision, fields, device)
+    answer = _profiled(model, arguments, threads, precision, ref, device)
     if not as_json:
         _print_profile(answer)
     path = new.write(_list_nodes(answer, case, ref)) if new is not None else None
@@ -146,13 +145,12 @@ def _check_device(name: str, *, is_alone: bool) -> None:
 
 
 def _profiled(
-    model: str, arguments: Mapping[str, Any], threads: int, precision: str, config: Mapping[str, str], device: str
+    model: str, arguments: Mapping[str, Any], threads: int, precision: str, ref: BackendRef, device: str
 ) -> Profile:
     """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
     import torch  # here, because it takes seconds, and a command that is given wrong options needs no torch
 
-    found, ref = models.get(model), BackendRef(ENGINE, config)
-    registry.check(ref)
+    found = models.get(model)
     reason = registry.unable(ref, Case(model, {}, threads, precision, device=device)) or checks.cannot_convert(
         found, precision
     )
@@ -162,7 +160,7 @@ def _profiled(
         try:
             module, inputs = found.build(**arguments)
             module, inputs = convert_model(module, precision), convert_inputs(inputs, precision)
-            backend = Engine(threads, config)
+            backend = Engine(threads, ref.options)
             backend.precision, backend.device = precision, device
             place = devices.load(device)
             module, inputs = place.place_model(module), place.place(inputs)
@@ -217,14 +215,14 @@ def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord
 
 
 def _plan(
-    model: str, chosen: Sequence[str], threads: int, precision: str, backends: str, config: Mapping[str, str]
+    model: str, chosen: Sequence[str], threads: int, precision: str, backends: str, ref: BackendRef
 ) -> plan.RunPlan:
     labels = targets.read_backends(backends)
     if not labels:
         raise UsageError("--backends names none; leave it out to profile the engine alone")
-    labels = list(dict.fromkeys([ENGINE, *labels]))
-    suite = targets.suite_of_model(model, chosen, threads, precision, backends=labels, baseline=ENGINE)
-    return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}), None, suite.backends, None, config)
+    labels = list(dict.fromkeys([ref.spelling, *labels]))
+    suite = targets.suite_of_model(model, chosen, threads, precision, backends=labels, baseline=ref.spelling)
+    return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}))
 
 
 def _show(outcome: runner.Outcome) -> None:

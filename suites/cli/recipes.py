@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from suites.harness.declare.case import BackendRef, Case
@@ -15,16 +15,13 @@ _OF_RECIPE = "recipe: "
 """What every message of the engine about a recipe begins with."""
 
 
-def check_recipes(
-    recipes: Sequence[Path], config: Mapping[str, str], cases: Sequence[Case], timeouts: Timeouts, reporter: Reporter
-) -> None:
+def check_recipes(recipes: Sequence[Path], cases: Sequence[Case], timeouts: Timeouts, reporter: Reporter) -> None:
     """Compile each model with each recipe in a process of its own; one case for each model and its options.
 
     A recipe that fits some of the models is right: in the cases of the others its row says why it does not apply.
 
     Args:
         recipes: files of ``--recipe``.
-        config: fields of ``--config``; one of them may be a recipe, too.
         cases: what is to be measured.
         timeouts: seconds that compiling may take.
         reporter: told what happens.
@@ -33,10 +30,8 @@ def check_recipes(
         UsageError: a recipe fits no model, for example because none has a layer that it names.
     """
     models = {(case.model, repr(case.options)): case for case in reversed(cases)}
-    asked = [("--recipe", str(path)) for path in recipes]
-    asked += [("--config recipe", config["recipe"])] if "recipe" in config else []
-    for option, path in asked:
-        ref = BackendRef("engine", {**config, "recipe": path})
+    for path in recipes:
+        ref = BackendRef("engine", {"recipe": str(path)})
         refusals: list[str] = []
         for case in reversed(models.values()):
             reason = count_programs([(case, [ref])], timeouts, reporter)[case.id, ref.label].reason or ""
@@ -44,4 +39,4 @@ def check_recipes(
                 break
             refusals.append(f"{case.model}: {reason.removeprefix(_OF_RECIPE)}")
         if len(refusals) == len(models):
-            raise UsageError(f"{option} {path}: {refusals[0]}")
+            raise UsageError(f"--recipe {path}: {refusals[0]}")

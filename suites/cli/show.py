@@ -15,7 +15,6 @@ from engine.suggest import unknown
 from suites.accuracy import tables, tradeoff
 from suites.cli import ablation
 from suites.cli.output import JsonFlag, ResultsOption, console, list_given_options, path_option, print_json, print_table
-from suites.cli.stdout import print_markdown
 from suites.harness.errors import UsageError
 from suites.harness.files import resolve_links
 from suites.harness.judge import growth, standing, steps
@@ -39,6 +38,7 @@ from suites.harness.present import (
 from suites.harness.present.growth import print_growth
 from suites.harness.record import frame, lookup, machine, store, superseded
 from suites.harness.record.commits import CommitRecord
+from suites.harness.record.invocation import describe_resuming
 from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import AblationRecord, AccuracyRecord, Environment, Samples, Summary
 from suites.harness.run import runner
@@ -105,7 +105,7 @@ def command(
         _show_other(found, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
         return
     if not lookup.is_shown(found):
-        raise UsageError(f"{found.name}: no case is finished ({found.unfinished}); continue the run with --resume")
+        raise UsageError(f"{found.name}: no case is finished. {describe_missing_rows(found)}")
     chosen = choose_cases(found.summaries(), case)
     if svg is not None:
         _warn_of_missing_rows(found)
@@ -116,7 +116,7 @@ def command(
         _warn_of_missing_rows(found)
         print_json(runner.Outcome(found.path, found.environment, chosen).to_dict() | describe_accuracy(found))
     elif as_markdown:
-        print_markdown(_write_markdown(chosen, found, None))
+        print(_write_markdown(chosen, found, None), end="")
     else:
         _print_rows(chosen, found, as_plot=as_plot, is_short=not with_details and case is None)
 
@@ -182,7 +182,7 @@ def _show_other(
     elif run.of(AblationRecord):
         _show_ablation(run, into, marker, with_details=with_details, as_markdown=as_markdown, as_json=as_json)
     else:
-        _show_launches(run, into, marker, as_markdown=as_markdown, as_json=as_json)
+        show_launches(run, into, marker, as_markdown=as_markdown, as_json=as_json)
 
 
 def _show_history(run: store.Run, *, as_json: bool) -> None:
@@ -193,8 +193,7 @@ def _show_history(run: store.Run, *, as_json: bool) -> None:
     print(f"run {run.name}\n")
     overview_terminal.write_paragraph(console(), overview.describe_place(run.environment, run.started))
     if not run.of(CommitRecord):
-        described = f"Unfinished: {run.unfinished}. `enginebench history ... --resume` goes on with it."
-        overview_terminal.write_paragraph(console(), described, style="bold")
+        overview_terminal.write_paragraph(console(), _describe_unfinished(run), style="bold")
     history.print_history(console(), tracks)
 
 
@@ -276,13 +275,12 @@ def warn_of_faults(run: store.Run) -> None:
 
 def describe_missing_rows(run: store.Run) -> str:
     """How much of an unfinished run is stored, and how it goes on, in one line; empty for a complete run."""
-    if not run.unfinished:
-        return ""
-    writer = store.find_holder(run.path)
-    if writer is not None:
-        return f"Unfinished: {run.unfinished}. Process {writer} is still measuring."
-    command = "ablate" if lookup.is_ablation(run) else "run"
-    return f"Unfinished: {run.unfinished}. `enginebench {command} ... --resume` goes on with it."
+    return _describe_unfinished(run) if run.unfinished else ""
+
+
+def _describe_unfinished(run: store.Run) -> str:
+    command = describe_resuming(run.path)
+    return f"Unfinished: {run.unfinished}." + (f" To continue: {command}" if command is not None else "")
 
 
 def _print_missing_rows(run: store.Run) -> None:
@@ -321,8 +319,10 @@ def _write_markdown(summaries: Sequence[Summary], run: store.Run, page: Path | N
     return "\n\n".join([*([f"**{unfinished}**"] if unfinished else []), text.rstrip(), *blocks, *legend]) + "\n"
 
 
-def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdown: bool, as_json: bool) -> None:
-    """Print the lines of kernels or of a profile."""
+def show_launches(
+    run: store.Run, into: Path | None = None, marker: str = "", *, as_markdown: bool = False, as_json: bool
+) -> None:
+    """Print the lines of kernels or of a profile, or write them between the markers of a page."""
     kernels, nodes = run.of(KernelRecord), run.of(NodeRecord)
     lines = kernels or nodes
     if into is not None:
@@ -331,7 +331,7 @@ def _show_launches(run: store.Run, into: Path | None, marker: str, *, as_markdow
         known = {"path": str(run.path), "environment": store.to_json(run.environment)}
         print_json(known | {"lines": [store.to_json(line) for line in lines]})
     elif as_markdown:
-        print_markdown(launches.write_markdown(lines, run.environment))
+        print(launches.write_markdown(lines, run.environment), end="")
     else:
         printer = console()
         overview_terminal.write_paragraph(printer, f"run {run.name}, {lookup.describe_kind(run)}")

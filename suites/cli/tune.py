@@ -22,6 +22,8 @@ from suites.harness.declare.device import CUDA
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
 from suites.harness.measure import device
+from suites.harness.present import units
+from suites.harness.record.schema import Speed
 from suites.harness.run import checks
 
 ENGINE = "engine"
@@ -34,7 +36,7 @@ def command(
     precision: Annotated[
         str, typer.Option(help=f"Precision of the model, as in a case of run: {', '.join(PRECISIONS)}.")
     ] = "fp32",
-    config: targets.ConfigOption = None,
+    backend: targets.BackendOption = ENGINE,
     rounds: Annotated[int, whole_number("--rounds", 1, help="How many times to measure each configuration.")] = ROUNDS,
     into: Annotated[
         Path | None,
@@ -51,16 +53,16 @@ def command(
     Programs that are compiled afterwards use them on GPUs of this kind. A model that generates text is measured with
     its prompt and with one more token.
     """
-    fields = targets.config_options(config, threads="kernels of a GPU have no threads of the CPU")
-    targets.check_form(model, BackendRef(ENGINE, fields), "tune is for PyTorch modules")
-    arguments = targets.arguments_of(model, chosen or [])
+    ref = targets.read_engine(backend)
+    targets.check_form(model, ref, "tune is for PyTorch modules")
+    arguments = targets.read_arguments(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
     if into is not None and into.exists() and not into.is_dir():
         raise UsageError(f"--into {into}: expected a folder")
     if (reason := device.load(CUDA).unavailable()) is not None:
         raise UsageError(f"tune measures kernels of a GPU: {reason}")
-    found = _tune(model, arguments, precision, fields, rounds, into)
+    found = _tune(model, arguments, precision, ref, rounds, into)
     if as_json:
         print_json([one.to_dict() for one in found])
         return
@@ -72,11 +74,10 @@ def command(
 
 
 def _tune(
-    model: str, arguments: Mapping[str, Any], precision: str, config: Mapping[str, str], rounds: int, into: Path | None
+    model: str, arguments: Mapping[str, Any], precision: str, ref: BackendRef, rounds: int, into: Path | None
 ) -> Sequence[Tuning]:
     """What the programs of the model answer, one or two."""
-    found, ref = models.get(model), BackendRef(ENGINE, config)
-    registry.check(ref)
+    found = models.get(model)
     reason = registry.unable(ref, Case(model, {}, 1, precision, device=CUDA)) or checks.cannot_convert(found, precision)
     if reason is not None:
         raise UsageError(f"model {model}: {reason}")
@@ -85,7 +86,7 @@ def _tune(
         try:
             module, inputs = found.build(**arguments)
             module, inputs = convert_model(module, precision), convert_inputs(inputs, precision)
-            backend = Engine(1, config)
+            backend = Engine(1, ref.options)
             backend.precision, backend.device = precision, CUDA
             module, inputs = place.place_model(module), place.place(inputs)
             if stepwise.generates(module):
@@ -102,14 +103,14 @@ def _tune(
 
 
 def _tabulate(row: Tuned) -> dict[str, Any]:
-    """A row for people. Ratios below 1 are faster than the rule's configuration."""
+    """A row for people. Speeds above 1 are faster than the rule's configuration."""
     is_changed = row.configuration != row.rule
     return {
         "kernel": row.kernel,
         "sizes": row.sizes,
         "rule": _describe(row.rule),
         "fastest": _describe(row.configuration) if is_changed else "the same",
-        "time / rule's": f"{row.ratio:.2f} [{row.low:.2f}, {row.high:.2f}]" if is_changed else "1",
+        "speed vs rule's": units.factor(Speed(1 / row.ratio, 1 / row.high, 1 / row.low)) if is_changed else "1.00x",
         "tried": row.candidates,
     }
 

@@ -21,14 +21,6 @@ _FILES = {
     "bootstrap.min.js": ("asv-bootstrap", "dist/js/bootstrap.min.js"),
     "bootstrap.min.css": ("asv-bootstrap", "dist/css/bootstrap.min.css"),
 }
-# flot-orderbars has none: its script begins with the licence.
-_LICENCES = {
-    "asv-jquery": "LICENSE.txt",
-    "asv-flot": "LICENSE.txt",
-    "asv-stupidtable": "LICENSE",
-    "asv-md5": "LICENSE.txt",
-    "asv-bootstrap": "LICENSE",
-}
 
 
 def find_scripts() -> dict[str, Path]:
@@ -37,5 +29,5 @@ def find_scripts() -> dict[str, Path]:
 
 
 def find_licences() -> dict[str, Path]:
-    """Source -> the file with its licence, of all that have one. DataError if they were not fetched."""
-    return {source: data.path(source, "package", file) for source, file in _LICENCES.items()}
+    """Source -> the file with its licence; the script of flot-orderbars begins with it instead."""
+    return {name: path for name in data.GROUPS[GROUP] for path in data.path(name, "package").glob("LICENSE*")}

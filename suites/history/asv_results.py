@@ -1,8 +1,8 @@
 """A history as result files of asv: seconds and counts of every case over commits. Pure, but for `write_results`.
 
 asv compares numbers that were measured at different times, and a machine drifts meanwhile. So the seconds here are the
-median latency of the first commit times the paired ratios of the commits since, and the samples are the same by each
-generation of processes: consecutive commits differ by what was measured in turns, and by nothing else.
+median latency of the first commit divided by the paired speeds of the commits since, and the samples are the same by
+each generation of processes: consecutive commits differ by what was measured in turns, and by nothing else.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def write_results(tracks: Sequence[Track], environment: Environment, folder: Pat
         The folder of the machine.
 
     Raises:
-        UsageError: the folder cannot be written, or its list of benchmarks cannot be read.
+        UsageError: the folder cannot be written.
     """
     machine = _describe_machine(environment)
     place = folder / machine["machine"]
@@ -104,12 +104,7 @@ def _describe_machine(environment: Environment) -> dict[str, str]:
 
 def _merge_benchmarks(path: Path, tracks: Sequence[Track]) -> dict[str, Any]:
     """The list of benchmarks with those of a history; asv itself only lists those that it finds in its own folder."""
-    known: dict[str, Any] = {}
-    if path.is_file():
-        try:
-            known = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise UsageError(f"{path}: not a list of benchmarks of asv: {error}") from None
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     params = [[repr(track.case) for track in tracks]]
     units = {LATENCY: "seconds", **{name: unit for name, (_, unit) in COUNTS.items()}}
     for name, unit in units.items():
@@ -152,18 +147,19 @@ def _list_seconds(track: Track) -> Iterator[Value | None]:
     """Of each commit, on the scale of the first one; None if nothing was timed, or after a commit without a program."""
     before: Value | None = None
     for point in track.points:
-        if track.seconds is None or point.level is None:
+        if track.seconds is None or point.since_first is None:
             found = None
         elif point.wide is not None and before is not None:
             base = before.result
-            interval = (base * point.wide.low, base * point.wide.high)
-            found = Value(track.seconds * point.level.value, interval, tuple(base * one for one in point.generations))
-        elif point.word == "first":
+            interval = (base / point.wide.high, base / point.wide.low)
+            seconds = track.seconds / point.since_first.value
+            found = Value(seconds, interval, tuple(base / one for one in point.generations))
+        elif point.note == "first":
             found = Value(track.seconds, (min(track.samples), max(track.samples)), track.samples)
         else:  # the same code as the commit before
             found = before
         yield found
-        before = found if point.word != "failed" else before
+        before = found if point.note != "failed" else before
 
 
 def _get_count(column: str, point: Point) -> Value | None:

@@ -15,6 +15,7 @@ from suites.harness.declare.spec import Suite
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.commits import CommitRecord, CountedCase
+from suites.harness.record.invocation import Invocation
 from suites.harness.record.reasons import find_cause, tidy
 from suites.harness.run import runner
 from suites.harness.run.counts import Counts, count_programs
@@ -36,7 +37,6 @@ class Request:
         repository: whose commits.
         commits: oldest first.
         is_timed: False for counts alone.
-        command, options: as of `RunPlan`.
     """
 
     suite: Suite
@@ -44,8 +44,6 @@ class Request:
     repository: Path
     commits: Sequence[Commit]
     is_timed: bool = True
-    command: Sequence[str] = ()
-    options: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -57,32 +55,24 @@ class Engine:
     digest: str
 
 
-def measure(request: Request, results: Path, reporter: Reporter, *, resume: bool = False) -> store.Run:
+def measure(request: Request, results: Path, reporter: Reporter, invocation: Invocation) -> store.Run:
     """Build, count and time; everything is stored.
 
     Raises:
-        UsageError: no engine could be built; nothing to resume.
+        UsageError: no engine could be built, or as of `runner.run`.
         runner.Interrupted: on Ctrl-C; everything timed so far is stored.
     """
-    try:
-        engines, failed = build_engines(request.repository, request.commits, reporter)
-    except KeyboardInterrupt:
-        reporter.say(
-            "engines whose build was finished are kept, and the next run uses them (`enginebench history --clear` "
-            "removes them)"
-        )
-        raise runner.Interrupted(None) from None
+    engines, failed = build_engines(request.repository, request.commits, reporter)
     if not engines:
         reason = _shorten(failed[request.commits[-1].name])
         raise UsageError(f"no engine of {len(request.commits)} commits could be built; the newest: {reason}")
     plan = make_plan(request, engines)
-    finished = runner.finished(plan, results) if resume and request.is_timed else None
-    if finished is not None and finished.of(CommitRecord):
-        return finished
     if request.is_timed:
-        path = finished.path if finished else runner.run(plan, results, reporter, resume=resume).path
+        path = runner.run(plan, results, reporter, invocation=invocation).path
     else:
         path = _store_environment(plan, results)
+    if (run := store.read(path)).of(CommitRecord):
+        return run
     refs = [one.ref for one in keep_changes(engines)]
     counts = count_programs([(case, refs) for case in request.cases], request.suite.timeouts, reporter)
     with store.Writer(path, resume=True) as writer:
@@ -132,7 +122,7 @@ def make_plan(request: Request, engines: Sequence[Engine]) -> RunPlan:
     changed = keep_changes(engines)
     first = changed[0].ref
     if not request.is_timed:
-        return RunPlan(_name_rows(request.suite, first), [], {}, request.command, request.options)
+        return RunPlan(_name_rows(request.suite, first), [])
     if len(changed) < 2:
         raise UsageError(f"the engines of these {len(engines)} commits are the same: there is nothing to time")
     labels = [one.ref.label for one in changed]
@@ -142,7 +132,7 @@ def make_plan(request: Request, engines: Sequence[Engine]) -> RunPlan:
     refs = with_twin([one.ref for one in changed], first.label)
     cases = [(case, refs) for case in request.cases]
     divided = {case.id: parts for case in request.cases} if len(parts) > 1 else {}
-    return RunPlan(_name_rows(request.suite, first), cases, divided, request.command, request.options)
+    return RunPlan(_name_rows(request.suite, first), cases, divided)
 
 
 def _name_rows(suite: Suite, first: BackendRef) -> Suite:

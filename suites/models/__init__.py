@@ -8,7 +8,7 @@ from suites.models._registry import get, names
 from suites.models._sets import INPUT_SETS
 from suites.models._spec import FORMS, ModelError, ModelSpec, Option, UnknownModel, read_value
 from suites.models.user import EXPECTED as FILES
-from suites.models.user import file_of, find_wrong_kind, is_path, split
+from suites.models.user import file_of, is_path
 
 __all__ = [
     "FILES",
@@ -19,10 +19,8 @@ __all__ = [
     "Option",
     "UnknownModel",
     "file_of",
-    "find_wrong_kind",
     "get",
     "is_path",
     "names",
     "read_value",
-    "split",
 ]

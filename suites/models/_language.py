@@ -67,82 +67,49 @@ def build(family: str, config: Mapping[str, Any], arguments: Arguments) -> Causa
     return Generation(model.network, arguments["phase"], *sizes)
 
 
-def too_long(positions: int) -> Callable[[Arguments], str | None]:
-    """`ModelSpec.refuses` of a model that knows so many positions."""
-
-    def refuses(arguments: Arguments) -> str | None:
-        length = arguments["sequence"] + arguments["steps"]
-        if arguments["phase"] == "score" or length <= positions:
-            return None
-        return f"sequence and steps are {length} tokens; it has {positions} positions"
-
-    return refuses
-
-
-def random_model(
-    name: str, summary: str, family: str, config: Mapping[str, Any], sequence: int, positions: int
+def declare(
+    name: str,
+    summary: str,
+    family: str,
+    config: Mapping[str, Any],
+    sequence: int,
+    *,
+    load: Callable[[nn.Module], None] | None = None,
+    text: Sequence[int] = (),
+    needs: tuple[str, ...] = (),
 ) -> ModelSpec:
-    """A language model with random weights; `sequence` is the default length, `positions` the longest."""
+    """A language model of transformers in configuration `config`; `sequence` is the default length.
+
+    Its weights and its ids are random, unless `load` writes published weights, which `enginebench data fetch` brings,
+    to the network; then inputs are pieces of `text`.
+    """
+    positions = config.get("max_position_embeddings") or config["n_positions"]
 
     def make(arguments: Arguments) -> nn.Module:
         from suites.models.nets.causal import draw_vectors
 
         model = build(family, config, arguments)
-        draw_vectors(model)
+        if load is None:
+            draw_vectors(model)
+        else:
+            load(model.network)
         return model
+
+    def refuse(arguments: Arguments) -> str | None:
+        length = arguments["sequence"] + arguments["steps"]
+        if arguments["phase"] == "score" or length <= positions:
+            return None
+        return f"sequence and steps are {length} tokens; it has {positions} positions"
 
     return ModelSpec(
         name=name,
         summary=summary,
         make=make,
-        example=random_ids(config["vocab_size"]),
-        shape_keys={"batch": 1, "sequence": min(sequence, positions)},
-        **_declare_options(positions),
+        example=random_ids(config["vocab_size"]) if load is None else read_ids(text),
+        shape_keys={"batch": 1, "sequence": sequence},
+        limits={"sequence": (1, positions)},
+        options=OPTIONS,
+        refuses=refuse,
+        needs=("torch", "transformers", *needs),
+        missing=lambda: None if load is None else data.missing(name),
     )
-
-
-def published_llama(
-    name: str,
-    summary: str,
-    config: Mapping[str, Any],
-    load: Callable[[nn.Module], None],
-    text: Sequence[int],
-    *,
-    needs: Sequence[str] = (),
-) -> ModelSpec:
-    """A Llama with published weights, which `enginebench data fetch` brings.
-
-    Args:
-        name: of the model and of its data.
-        summary: of the model.
-        config: fields of LlamaConfig.
-        load: writes the weights to transformers' LlamaForCausalLM.
-        text: token ids of which inputs are pieces.
-        needs: packages beside torch and transformers.
-    """
-
-    def make(arguments: Arguments) -> nn.Module:
-        model = build("llama", config, arguments)
-        load(model.network)
-        return model
-
-    declared = _declare_options(config["max_position_embeddings"])
-    return ModelSpec(
-        name=name,
-        summary=summary,
-        make=make,
-        example=read_ids(text),
-        shape_keys={"batch": 1, "sequence": 128},
-        missing=lambda: data.missing(name),
-        **declared | {"needs": (*declared["needs"], *needs)},
-    )
-
-
-def _declare_options(positions: int) -> dict[str, Any]:
-    """Fields of the `ModelSpec` of every language model that `build` makes; `positions` is the longest sequence."""
-    return {
-        "limits": {"sequence": (1, positions)},
-        "options": OPTIONS,
-        "refuses": too_long(positions),
-        "needs": ("torch", "transformers"),
-    }

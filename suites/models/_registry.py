@@ -39,7 +39,5 @@ def get(name: str) -> ModelSpec:
         return user.spec(name)
     declared = _declared()
     if name not in declared:
-        if (fault := user.find_wrong_kind(name)) is not None:
-            raise UnknownModel(f"model {name!r}: {fault}")
         raise UnknownModel(f"{unknown('model', name, declared)}, or {user.EXPECTED}")
     return declared[name]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,6 @@ REQUIRED = _Default("no default")
 SCALARS: tuple[type, ...] = (int, float, bool, str)
 """Types of the values of options."""
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_NUMBER = re.compile(r"-?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,11 @@ class ModelSpec:
         for name in arguments:
             if name not in self.shape_keys and self.option(name) is None:
                 raise ModelError(f"model {self.name}: {unknown('argument', name, (*self.shape_keys, *self.options))}")
-        self._check_missing(arguments)
+        required = [name for name, default in self.shape_keys.items() if default is None]
+        required += [name for name, one in self.options.items() if one.default is REQUIRED]
+        if missing := [name for name in required if name not in arguments]:
+            given = " ".join(f"--set {name}=..." for name in missing)
+            raise ModelError(f"model {self.name}: no default for {', '.join(missing)}; give {given}")
         full: dict[str, Any] = {}
         for name, default in self.shape_keys.items():
             value = arguments.get(name, default)
@@ -184,25 +188,6 @@ class ModelSpec:
         """True if the model with these arguments generates text (see nets/generation.py)."""
         return self.complete(arguments).get("phase", "score") != "score"
 
-    def _check_missing(self, arguments: Arguments) -> None:
-        """ModelError that lists every size and option without a default that is not given, and how to give it."""
-        sizes = [name for name, default in self.shape_keys.items() if default is None and name not in arguments]
-        options = [name for name, one in self.options.items() if one.default is REQUIRED and name not in arguments]
-        if not sizes and not options:
-            return
-        given = " ".join(f"--set {name}=..." for name in (*sizes, *options))
-        tables = [
-            f"{key} = {{ {', '.join(f'{name} = ...' for name in names)} }}"
-            for key, names in (("shape", sizes), ("options", options))
-            if names
-        ]
-        what = " and ".join(
-            f"{kind} {', '.join(names)}" for kind, names in (("sizes", sizes), ("options", options)) if names
-        )
-        raise ModelError(
-            f"model {self.name}: expected a value for the {what}; give {given}, or {' and '.join(tables)} in a suite"
-        )
-
     def unavailable(self) -> str | None:
         """Why it cannot be built on this machine; None where it can."""
         for package in self.needs:
@@ -222,7 +207,6 @@ class ModelSpec:
         with seeded(WEIGHT_SEED), collector.paused():  # transformers' import: 2.7 s instead of 3.3 with torch's
             model = self.make(full)
         if self.form == "module":
-            _check_initialised(self.name, model)
             model = model.eval().requires_grad_(requires_grad=False)
         return model, self.inputs(**full)
 
@@ -262,40 +246,35 @@ class ModelSpec:
         return full
 
 
-def _check_initialised(name: str, model: torch.nn.Module) -> None:
-    """ModelError if a lazy layer of `model` has not been called yet, and so has parameters without a shape."""
-    from torch.nn.parameter import is_lazy
-
-    for kind, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if is_lazy(tensor):
-            raise ModelError(f"model {name}: {kind} belongs to a lazy layer and has no shape yet; call the model once")
-
-
 def read_value(text: str) -> int | float | bool | str:
     """The finite number that `text` spells, or the truth value of ``true`` or ``false``; otherwise the text itself."""
-    known = {"true": True, "false": False}
-    if text in known:
-        return known[text]
-    if not _NUMBER.fullmatch(text):
-        return text
+    if text in ("true", "false"):
+        return text == "true"
     try:
-        number = int(text) if text.lstrip("-").isdigit() else float(text)
-    except ValueError:  # more digits than Python reads
-        return text
-    return number if isinstance(number, int) or math.isfinite(number) else text
+        return int(text)
+    except ValueError:
+        with suppress(ValueError):
+            if math.isfinite(number := float(text)):
+                return number
+    return text
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator for the block and put its state back afterwards."""
+    """Seed the generators of torch's CPU, NumPy and Python for the block, and put their states back afterwards."""
+    import numpy as np
     import torch
 
-    state = torch.get_rng_state()
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002  # what factories use
     torch.default_generator.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  # as above
+    random.seed(seed)
     try:
         yield
     finally:
-        torch.set_rng_state(state)
+        torch.set_rng_state(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002  # as above
+        random.setstate(states[2])
 
 
 def _is_size(value: Any, least: int, most: int | None) -> bool:

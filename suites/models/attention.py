@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from suites.models._spec import Arguments, ModelError, ModelSpec, Option
+from suites.models._spec import Arguments, ModelSpec, Option
 
 if TYPE_CHECKING:
     import torch
@@ -16,9 +16,6 @@ _FORMS = ("manual", "softmax", "sdpa", "causal", "masked", "gqa")  # as the netw
 def _make(arguments: Arguments) -> nn.Module:
     from suites.models.nets.attention import Attention
 
-    heads, groups = arguments["heads"], arguments["groups"]
-    if arguments["form"] == "gqa" and heads % groups:
-        raise ModelError(f"model attention: heads={heads} is no multiple of groups={groups}")
     return Attention(arguments["form"])
 
 

@@ -50,9 +50,9 @@ def token_inputs(
 
 
 def _numpy(model: nn.Module) -> Callable[..., Any]:
-    from suites.models.by_hand import bert
+    from suites.models import _by_hand
 
-    return bert.forward(model)
+    return _by_hand.make_bert(model)
 
 
 def _spec(name: str, summary: str, config: dict[str, Any]) -> ModelSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from suites.models._language import random_model
+from suites.models._language import declare
 
 # The smallest GPT-2: the published configuration, which is also what GPT2Config() has as defaults.
 SMALL: dict[str, Any] = {
@@ -19,8 +19,6 @@ SMALL: dict[str, Any] = {
 TINY = SMALL | {"vocab_size": 211, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 2}
 
 MODELS = (
-    random_model(
-        "gpt2", "GPT2LMHeadModel in the configuration of GPT-2 (124M); random weights", "gpt2", SMALL, 128, 1024
-    ),
-    random_model("gpt2-tiny", "GPT2LMHeadModel, two narrow layers, for tests; random weights", "gpt2", TINY, 32, 64),
+    declare("gpt2", "GPT2LMHeadModel in the configuration of GPT-2 (124M); random weights", "gpt2", SMALL, 128),
+    declare("gpt2-tiny", "GPT2LMHeadModel, two narrow layers, for tests; random weights", "gpt2", TINY, 32),
 )

@@ -33,9 +33,9 @@ def _example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Te
 
 
 def _numpy(model: nn.Module) -> Callable[..., Any]:
-    from suites.models.by_hand import mlp
+    from suites.models import _by_hand
 
-    return mlp.forward(model)
+    return _by_hand.make_mlp(model)
 
 
 MODELS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from suites.models._language import random_model
+from suites.models._language import declare
 
 # Qwen3-0.6B, the published configuration: 16 query heads share 8 heads of keys, and the head is the embedding.
 SMALL: dict[str, Any] = {
@@ -32,8 +32,6 @@ TINY = SMALL | {
 }
 
 MODELS = (
-    random_model(
-        "qwen3", "Qwen3ForCausalLM in the configuration of Qwen3-0.6B; random weights", "qwen3", SMALL, 32, 40960
-    ),
-    random_model("qwen3-tiny", "Qwen3ForCausalLM, two narrow layers, for tests; random weights", "qwen3", TINY, 32, 64),
+    declare("qwen3", "Qwen3ForCausalLM in the configuration of Qwen3-0.6B; random weights", "qwen3", SMALL, 32),
+    declare("qwen3-tiny", "Qwen3ForCausalLM, two narrow layers, for tests; random weights", "qwen3", TINY, 32),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import published_llama, random_model
+from suites.models._language import declare
 from suites.models._text_ids import SMOLLM2
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ def _load(network: nn.Module) -> None:
 
 
 MODELS = (
-    published_llama(
+    declare(
         NAME,
         "SmolLM2-135M-Instruct, a Llama with real weights; ids of English text",
+        "llama",
         CONFIG,
-        _load,
-        SMOLLM2,
+        128,
+        load=_load,
+        text=SMOLLM2,
         needs=("gguf",),
     ),
-    random_model(
-        f"{NAME}-tiny", "LlamaForCausalLM, shared key heads, for tests; random weights", "llama", TINY, 32, 64
-    ),
+    declare(f"{NAME}-tiny", "LlamaForCausalLM, shared key heads, for tests; random weights", "llama", TINY, 32),
 )

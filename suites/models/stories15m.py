@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suites import data
-from suites.models._language import published_llama, random_model
+from suites.models._language import declare
 from suites.models._text_ids import STORIES15M
 
 if TYPE_CHECKING:
@@ -47,8 +47,14 @@ def _load(network: nn.Module) -> None:
 
 
 MODELS = (
-    published_llama(NAME, "a Llama of 15M parameters with real weights; ids of stories", CONFIG, _load, STORIES15M),
-    random_model(
-        f"{NAME}-tiny", "LlamaForCausalLM, two narrow layers, for tests; random weights", "llama", TINY, 32, 64
+    declare(
+        NAME,
+        "a Llama of 15M parameters with real weights; ids of stories",
+        "llama",
+        CONFIG,
+        128,
+        load=_load,
+        text=STORIES15M,
     ),
+    declare(f"{NAME}-tiny", "LlamaForCausalLM, two narrow layers, for tests; random weights", "llama", TINY, 32),
 )

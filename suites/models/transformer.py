@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from suites.models._spec import Arguments, ModelError, ModelSpec, Option
+from suites.models._spec import Arguments, ModelSpec, Option
 
 if TYPE_CHECKING:
     import torch
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 def _make(arguments: Arguments) -> nn.Module:
     from suites.models.nets.transformer import Transformer
 
-    width, heads = arguments["width"], arguments["heads"]
-    if width % heads:
-        raise ModelError(f"model transformer: width={width} is no multiple of heads={heads}")
-    spelled = arguments["attention"], arguments["feed_forward"]
-    return Transformer(width, heads, arguments["layers"], *spelled, causal=arguments["causal"])
+    sizes = arguments["width"], arguments["heads"], arguments["layers"]
+    return Transformer(*sizes, arguments["attention"], arguments["feed_forward"], causal=arguments["causal"])
 
 
 def _example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
@@ -29,9 +26,9 @@ def _example(arguments: Arguments, generator: torch.Generator) -> tuple[torch.Te
 
 
 def _numpy(model: nn.Module) -> Callable[..., Any]:
-    from suites.models.by_hand import transformer
+    from suites.models import _by_hand
 
-    return transformer.forward(model)
+    return _by_hand.make_transformer(model)
 
 
 def _spec(name: str, summary: str, width: int, heads: int, layers: int) -> ModelSpec:

@@ -15,44 +15,31 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-PACKAGE = "suites"
-
 
 class HarnessFinder:
-    """A finder of `sys.meta_path` that takes the package `suites` from one folder alone.
+    """A finder of `sys.meta_path` that takes the package `suites` from the folder `root` alone.
 
     It has to come first: the hook of an editable installation names a file of its own checkout for every module of
     both packages, whatever `sys.path` says.
-
-    Args:
-        root: the folder that holds `suites`.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002  # the protocol of finders
-        """The module `name` of `suites`; None for a module of another package.
-
-        Raises:
-            ModuleNotFoundError: `suites` has no such module, though the other checkout may.
-        """
-        if name != PACKAGE and not name.startswith(f"{PACKAGE}."):
+        """The module `name` of `suites`; None for a module of another package."""
+        if name.partition(".")[0] != "suites":
             return None
         found = PathFinder.find_spec(name, [self._root] if path is None else list(path))
-        if found is None:
+        if found is None:  # though the other checkout may have it
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return found
 
 
 def check_origin(roots: Sequence[str]) -> None:
-    """Check that the engine of this process comes from the environment that was asked for.
+    """RuntimeError if the package `engine` of this process, or its extension, comes from no file under `roots`.
 
-    Args:
-        roots: folders without symbolic links: the checkout or environment as the user named it, then its environment.
-
-    Raises:
-        RuntimeError: the package `engine`, or its extension, comes from a file outside of all `roots`, or from no file.
+    These are folders without symbolic links: the checkout or environment as the user named it, then its environment.
     """
     for name in ("engine", "engine._native"):
         file = getattr(importlib.import_module(name), "__file__", None)
@@ -61,10 +48,9 @@ def check_origin(roots: Sequence[str]) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """The reason of an exception, in a form that says so where the other environment lacks what the harness uses.
+    """The reason of an exception; it says so where the other environment lacks what the harness uses.
 
-    A missing name, module or parameter is recognised by its kind and by the frame that raised it: one of `suites`. The
-    same exception raised inside of the engine is an ordinary failure.
+    That is a missing name, module or parameter, raised by a frame of `suites`, not of the engine.
     """
     from suites.harness.record.reasons import name_error  # here, because `main` has to run first
 

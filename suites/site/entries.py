@@ -81,7 +81,7 @@ def _describe(site: Site, place: Place) -> Entry:
 
 
 def _choose_cells(place: Place) -> Iterator[tuple[str, Summary]]:
-    """Column -> row. Forms of a competitor share a column, which shows the fastest."""
+    """Column -> row. Forms of another backend share a column, which shows the fastest."""
     return iter(place.standing.best_forms().items())
 
 
@@ -109,7 +109,7 @@ def describe_lead(lead: Lead) -> Entry:
         "high": lead.speed.high,
         "text": units.times(lead.speed.value),
         "interval": units.interval(lead.speed),
-        "word": lead.word,
+        "verdict": lead.verdict,
         "detectable": lead.detectable,
     }
 
@@ -132,6 +132,6 @@ def list_numbers(place: Place) -> Iterator[Mapping[str, Any]]:
             "engine_speed": None if lead is None else lead.speed.value,
             "engine_speed_low": None if lead is None else lead.speed.low,
             "engine_speed_high": None if lead is None else lead.speed.high,
-            "engine_verdict": None if lead is None else lead.word,
+            "engine_verdict": None if lead is None else lead.verdict,
             "superseded": place.faults.get(label),
         }

@@ -15,7 +15,7 @@ from suites.harness.judge.standing import Lead, Standing, get_column, judge_case
 from suites.harness.judge.summary import judge_pair
 from suites.harness.record import lookup
 from suites.harness.record.collection import Collection
-from suites.harness.record.schema import Compared, Ratio, Samples, Summary, Verdict
+from suites.harness.record.schema import Compared, Samples, Speed, Summary, Verdict
 from suites.harness.record.store import Run
 
 
@@ -49,8 +49,8 @@ class Place:
 def choose_places(collection: Collection) -> list[Place]:
     """A measurement of every case on every machine, newest runs first.
 
-    Of the runs in which the engine has a time, it is the newest one of those with the most competitors that have one: a
-    comparison of two versions of the engine does not hide an earlier one with all competitors.
+    Of the runs in which the engine has a time, it is the newest one of those with the most other backends that have
+    one: a comparison of two versions of the engine does not hide an earlier one with all backends.
     """
     found: list[Place] = []
     machines: dict[str, list[Run]] = {}
@@ -72,7 +72,7 @@ def choose_places(collection: Collection) -> list[Place]:
 
 
 def _count_rivals(one: Standing) -> int:
-    """How many competitors, not counting their forms, have a time beside the engine's."""
+    """How many other backends, not counting their forms, have a time beside the engine's."""
     if one.engine is None:
         return 0
     return len({get_column(row) for row in one.timed if row.role == "peer"})
@@ -157,22 +157,17 @@ def _compare_with_engine(
 
 def _read_comparisons(engine: Summary) -> dict[str, Compared]:
     """Label -> the engine over that backend, as the row of the engine says it."""
-    base = Compared(backend=engine.baseline, ratio=engine.ratio, verdict=engine.verdict, detectable=engine.detectable)
+    base = Compared(backend=engine.baseline, speed=engine.speed, verdict=engine.verdict, detectable=engine.detectable)
     found = [base, engine.runner_up, *(engine.versions or []), engine.best_peer]
-    return {one.backend: one for one in found if one is not None and one.ratio is not None}
+    return {one.backend: one for one in found if one is not None and one.speed is not None}
 
 
-_TURNED: Mapping[Verdict, Verdict] = {
-    "faster": "slower",
-    "slower": "faster",
-    "same": "same",
-    "unclear": "unclear",
-}
+_TURNED: Mapping[Verdict, Verdict] = {"faster": "slower", "slower": "faster", "same": "same", "unclear": "unclear"}
 
 
 def _turn_around(row: Summary, engine: str) -> Compared | None:
-    """The engine over the backend of a row whose ratio is against the engine; None for other rows."""
-    if row.baseline != engine or row.ratio is None or row.verdict is None:
+    """The engine over the backend of a row whose speed is against the engine; None for other rows."""
+    if row.baseline != engine or row.speed is None or row.verdict is None:
         return None
-    ratio = Ratio(1 / row.ratio.value, 1 / row.ratio.high, 1 / row.ratio.low)
-    return Compared(backend=row.backend, ratio=ratio, verdict=_TURNED[row.verdict], detectable=row.detectable)
+    speed = Speed(1 / row.speed.value, 1 / row.speed.high, 1 / row.speed.low)
+    return Compared(backend=row.backend, speed=speed, verdict=_TURNED[row.verdict], detectable=row.detectable)

@@ -283,18 +283,6 @@ def test_a_bar_is_as_long_as_its_share():
     assert bar(1.2, 4) == "████"
 
 
-def test_a_counted_run_computes_what_a_plain_one_does():
-    model, inputs = models.get("mlp").build()
-    program = engine.compile(model, inputs)
-    expected = program(*inputs).numpy()
-    arrays = [x.numpy() for x in inputs]
-    for number in range(2):
-        outputs = [np.zeros_like(expected)]
-        *calls, _kept = program._example.executable.plain_and_counted(arrays, outputs)
-        assert calls[number]() == native.OK
-        np.testing.assert_array_equal(outputs[0], expected)
-
-
 def test_at_one_thread_the_launches_sum_to_the_native_run():
     _model, inputs, exported = export_model("transformer-tiny")
     profile = engine.compile(exported, inputs).profile(*inputs, runs=5, roofs=False)

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import runpy
+from pathlib import Path
 
 import pytest
 import torch
@@ -62,7 +63,11 @@ def test_every_pattern_of_the_recipe_matches_layers_of_its_model(root):
     }
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/troubleshooting.md", "CONTRIBUTING.md"])
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{one.name}" for one in DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_to_files_of_the_checkout_are_not_broken(root, name):
     path = root / name
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
@@ -76,8 +81,8 @@ def test_the_block_of_the_page_of_torch_compile_computes_what_the_model_computes
     torch.testing.assert_close(names["y"], names["model"](names["x"]).detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_the_readme_names_every_option_of_generate_that_stream_does_not_take(root):
-    (said,) = re.findall(r"# The same options, except (\w+)\.", (root / "README.md").read_text())
+def test_the_guide_names_every_option_of_generate_that_stream_does_not_take(root):
+    (said,) = re.findall(r"# The same options, except (\w+)\.", (root / "docs" / "guide.md").read_text())
     generate, stream = (
         inspect.signature(function).parameters for function in (engine.Decoder.generate, engine.Decoder.stream)
     )

@@ -1,4 +1,4 @@
-"""What the fronts share: which pairs are declared, and that nothing wrong is timed in the process of a front."""
+"""What the fronts share: which pairs are declared, and that nothing wrong is timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from suites.harness.run.single import CannotRun, Failed, SingleRuns
 from tests import messages
 
 FAKES = Path(__file__).parents[1] / "harness" / "fakes.py"
-TINY = Case("mlp", {"batch": 2}, options={"widths": "16-16"})
 
 
 def test_the_quick_suite_is_the_default_and_the_environment_may_say_otherwise(root, monkeypatch):
@@ -27,10 +26,10 @@ def test_the_quick_suite_is_the_default_and_the_environment_may_say_otherwise(ro
 
 
 def test_every_case_meets_every_backend():
-    found = fronts.pairs("quick")
-    assert len(found) == len(set(map(str, found)))
-    assert {ref.label for _case, ref in found} == {"eager", "torch_compile", "onnxruntime", "engine"}
-    assert all(case.threads == 1 for case, _ref in found)
+    found = fronts.of_suite("quick")
+    assert len(found) == len({(pair.case.id, pair.ref.label) for pair in found})
+    assert {pair.ref.label for pair in found} == {"eager", "torch_compile", "onnxruntime", "engine"}
+    assert all(pair.case.threads == 1 for pair in found)
 
 
 def test_other_backends_may_take_the_place_of_those_of_a_suite():
@@ -51,25 +50,18 @@ def test_a_model_makes_a_case_for_each_number_of_threads():
     ]
 
 
-def test_a_checked_job_can_be_timed(tmp_path):
-    checked = fronts.checked(TINY, BackendRef("eager"), tmp_path)
-    assert 0 < checked.error < 1e-5
-    assert checked.seconds["import_s"] >= 0
-    assert len(checked.samples(2, 3)) == 6
-
-
 @pytest.mark.parametrize(
-    ("fault", "reason"), [("Wrong", "relative error"), ("Scribbling", "the call changed its inputs")]
+    ("fault", "reason"),
+    [
+        ("Wrong", "relative error"),
+        ("Scribbling", "the call changed its inputs"),
+        ("Hundredth", "a call before the warm-up: output 0: relative error"),
+    ],
 )
-def test_a_wrong_result_is_not_timed(fault, reason, tmp_path):
-    with pytest.raises(fronts.WrongResult, match=reason):
-        fronts.checked(TINY, BackendRef(f"{FAKES}:{fault}"), tmp_path)
-
-
-def test_a_later_wrong_result_is_found_in_the_same_process(tmp_path):
-    checked = fronts.checked(TINY, BackendRef(f"{FAKES}:Hundredth"), tmp_path)
-    with pytest.raises(fronts.WrongResult, match="a call before the warm-up: output 0: relative error"):
-        checked.samples(1, 1)
+def test_a_wrong_result_is_not_timed(fault, reason):
+    (pair, *_others) = fronts.of_model("mlp", arguments={"batch": 2, "widths": "16-16"})
+    with SingleRuns() as runs, pytest.raises(Failed, match=f"wrong: .*{reason}"):
+        runs.measure(pair.case, BackendRef(f"{FAKES}:{fault}"), pair.suite)
 
 
 def test_single_runs_tell_what_failed_and_why():

@@ -46,7 +46,7 @@ def kernel(**fields):
     usual = {
         "op": "linear", "name": "16 x 768 x 768", "kernel": "f32_linear__avx512_packed", "isa": "avx512",
         "seconds": 2e-4, "flops": 2e7, "bytes": 3e6, "bound": "compute", "roof_share": 0.97, "executed_share": 0.97,
-        "torch_ratio": 0.66, "openblas_ratio": 0.58, "peak_flops": 1e11, "read_bandwidth": 3e10, "copy_bandwidth": 4e10,
+        "torch_speed": 0.66, "openblas_speed": 0.58, "peak_flops": 1e11, "read_bandwidth": 3e10, "copy_bandwidth": 4e10,
     }  # fmt: skip
     return KernelRecord(**usual | fields)
 

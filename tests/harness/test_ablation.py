@@ -9,7 +9,6 @@ import json
 import math
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from suites.backends.base import BackendSwitch, NotApplicable
 from suites.backends.engine import Engine
 from suites.cli import main
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.declare.spec import of_model
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
@@ -31,8 +29,9 @@ from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.simulate import Noise, bursts
 from suites.harness.present import ablation_table
 from suites.harness.record import store
+from suites.harness.record.invocation import Invocation
 from suites.harness.record.schema import AblationRecord, Contention, Samples
-from suites.harness.run import ablate, plan, runner
+from suites.harness.run import ablate
 from tests import messages
 from tests.harness import planted_switches as planted
 from tests.harness import records
@@ -91,6 +90,18 @@ def test_a_switch_that_leaves_the_program_as_it_is_is_not_reached_and_not_timed(
     assert same not in timed
 
 
+def test_a_switch_that_names_a_value_is_on_where_that_value_is():
+    whole, value = ENGINE.base.label, "engine[disable=fuse_gelu,planner=no_reuse]"
+    trials = {(one.switch, one.mode): one for one in ENGINE.trials(ablation.MODES, told())}
+    trial = trials["planner=no_reuse", LEAVE_ONE_OUT]
+    assert (trial.on, trial.off) == (value, whole)
+    assert trials["fuse_rope", LEAVE_ONE_OUT].on == whole
+    lines = [records.samples(backend=label, seconds=[[seconds]] * 3) for label, seconds in ((whole, 1.0), (value, 2.0))]
+    (line,) = ablation.judge(CASE, [trial], lines, SPREAD, 0.0, 0.02)
+    assert line.speed.value == pytest.approx(0.5), "the value takes twice as long as the usual one"
+    assert ablation_table.get_whole([line]) == whole
+
+
 def test_a_backend_that_tells_no_digest_is_always_timed():
     trials = ENGINE.trials(ablation.MODES, {label: {} for label in told()})
     assert all(trial.reached for trial in trials)
@@ -103,7 +114,7 @@ def test_a_program_that_cannot_be_made_is_a_row_of_its_own():
         line for line in ablation.judge(CASE, ENGINE.trials([LEAVE_ONE_OUT], facts), [], SPREAD, 0.0, 0.02)
         if line.switch == "planner=no_reuse"
     )  # fmt: skip
-    assert (line.status, line.reason, line.reached, line.ratio) == ("failed", "out of memory", False, None)
+    assert (line.status, line.reason, line.reached, line.speed) == ("failed", "out of memory", False, None)
 
 
 def test_a_reason_that_holds_in_both_modes_is_printed_once():
@@ -195,41 +206,41 @@ def test_a_no_op_is_not_reached(repeated):
 
 def test_a_no_op_that_changes_the_program_alone_is_no_difference(repeated):
     lines = repeated["digest_only", LEAVE_ONE_OUT] + repeated["digest_only", ADD_ONE_IN]
-    assert share(lines, "pays") + share(lines, "costs") <= 0.05
-    inside = [line.ratio.low <= 1 <= line.ratio.high for line in lines]
+    assert share(lines, "faster") + share(lines, "slower") <= 0.05
+    inside = [line.speed.low <= 1 <= line.speed.high for line in lines]
     assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
 
 
 def test_twenty_percent_and_a_cost_of_ten_are_found_both_ways(repeated):
     for mode in ablation.MODES:
-        assert share(repeated["pays20", mode], "pays") == 1
-        assert share(repeated["costs10", mode], "costs") == 1
+        assert share(repeated["pays20", mode], "faster") == 1
+        assert share(repeated["costs10", mode], "slower") == 1
 
 
 def test_two_percent_are_recovered_within_the_interval(repeated):
     lines = repeated["pays2", LEAVE_ONE_OUT]
-    inside = [line.ratio.low <= 1.02 <= line.ratio.high for line in lines]
+    inside = [line.speed.low <= 1.02 <= line.speed.high for line in lines]
     assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
-    assert share(lines, "costs") == 0
+    assert share(lines, "slower") == 0
 
 
 def test_redundant_switches_are_nothing_alone_and_named_as_a_pair(repeated):
-    assert share(repeated["redundant_a", LEAVE_ONE_OUT], "pays") <= 0.05
-    assert share(repeated["redundant_a", ADD_ONE_IN], "pays") == 1  # alone it does the work of both
-    assert share(repeated["redundant_a+redundant_b", PAIR], "redundant") >= 0.9
+    assert share(repeated["redundant_a", LEAVE_ONE_OUT], "faster") <= 0.05
+    assert share(repeated["redundant_a", ADD_ONE_IN], "faster") == 1  # alone it does the work of both
+    assert share(repeated["redundant_a+redundant_b", PAIR], "slower") >= 0.9
 
 
 def test_switches_that_work_only_together_are_named_so(repeated):
-    assert share(repeated["synergy_a", LEAVE_ONE_OUT], "pays") == 1
-    assert share(repeated["synergy_a", ADD_ONE_IN], "pays") <= 0.05
-    assert share(repeated["synergy_a+synergy_b", PAIR], "synergy") >= 0.9
+    assert share(repeated["synergy_a", LEAVE_ONE_OUT], "faster") == 1
+    assert share(repeated["synergy_a", ADD_ONE_IN], "faster") <= 0.05
+    assert share(repeated["synergy_a+synergy_b", PAIR], "faster") >= 0.9
 
 
 def test_everything_together_is_the_first_row(repeated):
     lines = repeated[ALL, LEAVE_ONE_OUT]
-    assert share(lines, "pays") == 1
+    assert share(lines, "faster") == 1
     true = planted.factor(set(planted.NAMES))
-    inside = [line.ratio.low <= true <= line.ratio.high for line in lines]
+    inside = [line.speed.low <= true <= line.speed.high for line in lines]
     assert np.mean(inside) >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / len(lines))
 
 
@@ -243,7 +254,7 @@ def test_a_note_says_in_how_many_rounds_others_used_the_processors():
     (record,) = [
         AblationRecord(
             case="c", switch="s", switch_kind="pass", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="b", p=1.0,
-            verdict="pays",
+            verdict="faster",
         )
     ]  # fmt: skip
     # Two groups of programs, whose rounds they share; the whole program "a" is in both. 3 of 20 rounds were disturbed.
@@ -278,12 +289,12 @@ def test_many_switches_at_once_need_more_than_five_percent_each():
     lines = [
         AblationRecord(
             case="c", switch=str(p), switch_kind="pass", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="b",
-            p=p, verdict="pays",
+            p=p, verdict="faster",
         )
         for p in (0.001, 0.03, 0.04)
     ]  # fmt: skip
     found = ablation.conclude(lines)
-    assert [line.verdict for line in found] == ["pays", "unclear", "unclear"]
+    assert [line.verdict for line in found] == ["faster", "unclear", "unclear"]
     assert [line.p for line in found] == pytest.approx([0.003, 0.06, 0.06])
 
 
@@ -294,13 +305,13 @@ def test_the_note_names_the_kinds_of_which_no_switch_changes(kinds, text):
     lines = [
         AblationRecord(
             case="c", switch=kind, switch_kind=kind, mode=mode, reached=True, with_="a", without="b", p=1.0,
-            verdict="pays",
+            verdict="faster",
         )
         for kind, mode in [("pass", LEAVE_ONE_OUT), ("pass", ADD_ONE_IN), *((kind, LEAVE_ONE_OUT) for kind in kinds)]
     ]  # fmt: skip
     whole = AblationRecord(
         case="c", switch=ALL, switch_kind="all", mode=LEAVE_ONE_OUT, reached=True, with_="a", without="none", p=1.0,
-        verdict="pays",
+        verdict="faster",
     )  # fmt: skip
     assert ablation_table.write_notes([whole, *lines])[0].endswith(f"; it changes no switch of the {text}")
 
@@ -357,12 +368,12 @@ def line_of(outcome, switch, mode=LEAVE_ONE_OUT):
 
 
 def test_planted_switches_are_named_rightly_from_processes_to_the_record(outcome):
-    assert line_of(outcome, "pays20")["verdict"] == "pays"
-    ratio = line_of(outcome, "pays20")["ratio"]
-    assert ratio["low"] <= 1.2 <= ratio["high"]
+    assert line_of(outcome, "pays20")["verdict"] == "faster"
+    speed = line_of(outcome, "pays20")["speed"]
+    assert speed["low"] <= 1.2 <= speed["high"]
     assert line_of(outcome, "digest_only")["verdict"] in ("same", "unclear")
     assert line_of(outcome, "no_op")["verdict"] is None
-    assert line_of(outcome, "pays20+digest_only", PAIR)["verdict"] in ("independent", "unclear")
+    assert line_of(outcome, "pays20+digest_only", PAIR)["verdict"] in ("same", "unclear")
 
 
 def test_the_record_holds_the_samples_and_what_was_made_of_them(outcome):
@@ -378,20 +389,24 @@ def test_every_key_of_an_ablation_is_described(outcome, root):
     assert {key for line in outcome[0]["ablation"] for key in line} <= named
 
 
-def test_a_finished_ablation_is_taken_from_the_record_when_it_is_resumed(outcome):
-    again = json.loads(enginebench(*ARGUMENTS, *outcome[1], "--json", "--resume"))
-    assert again["paths"] == outcome[0]["paths"]
-    assert [line["ratio"] for line in again["ablation"]] == [line["ratio"] for line in outcome[0]["ablation"]]
-
-
-def test_an_ablation_that_was_interrupted_before_its_pairs_goes_on_with_them(outcome, tmp_path):
+def test_an_ablation_goes_on_where_it_was_interrupted(outcome, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     results = tmp_path / "results"
     shutil.copytree(Path(outcome[1][1]), results)
     singles, pairs = (results / "runs" / Path(path).parent.name / Path(path).name for path in outcome[0]["paths"])
+    invocation = Invocation("ablate", [*ARGUMENTS[1:], "--json"])
+    invocation.keep(singles)
+    invocation.keep(pairs)
+    again = json.loads(enginebench("ablate", "--resume", pairs.stem))
+    assert [Path(path).stem for path in again["paths"]] == [singles.stem, pairs.stem]
+    assert again["ablation"] == outcome[0]["ablation"], "both records were complete"
+
     pairs.unlink()
-    again = json.loads(enginebench(*ARGUMENTS, "--results", str(results), "--json", "--resume"))
+    Invocation("ablate", [*ARGUMENTS[1:], "--json"]).keep(singles)
+    again = json.loads(enginebench("ablate", "--resume", singles.stem))
     assert Path(again["paths"][0]).stem == singles.stem
-    assert line_of([again], "pays20+digest_only", PAIR)["ratio"] is not None
+    assert line_of([again], "pays20+digest_only", PAIR)["speed"] is not None
+    assert not list(results.rglob("*.args.json"))
 
 
 def test_pairs_of_fewer_than_two_switches_are_said_to_be_none_and_store_no_run(tmp_path, capsys):
@@ -399,22 +414,6 @@ def test_pairs_of_fewer_than_two_switches_are_said_to_be_none_and_store_no_run(t
     answer = json.loads(enginebench(*arguments, "--results", str(tmp_path), "--json"))
     assert len(answer["paths"]) == len(list(tmp_path.rglob("*.jsonl"))) == 1
     assert "no pairs, because fewer than two switches changed the program" in capsys.readouterr().err
-
-
-def test_who_takes_turns_is_what_the_run_says_that_is_resumed(tmp_path):
-    """It follows from the memory that was free when the run began."""
-    made = plan.make(of_model("mlp", {"batch": 1}, backends=["eager", "engine", "numpy"], baseline="eager"))
-    ((case, _),) = made.cases
-    labels = ["eager", "eager#2", "engine", "numpy"]
-    began = replace(made, parts={case.id: [labels]})
-    environment = runner.describe_environment(began, None)
-    with store.Writer(store.new_path(tmp_path, made.suite.name, environment)) as writer:
-        writer.append(environment)
-    now = replace(made, parts={case.id: [labels[:3], [*labels[:2], "numpy"]]})
-    assert now.digest != began.digest
-    assert runner.adopt_parts(now, tmp_path).digest == began.digest
-    other = replace(now, suite=now.suite.model_copy(update={"rounds": 7}))
-    assert runner.adopt_parts(other, tmp_path) is other
 
 
 def test_facts_are_those_of_the_program_that_is_timed():
@@ -442,7 +441,7 @@ def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):
     name = Path(outcome[0]["paths"][0]).stem
     text = enginebench("show", name, *outcome[1], "--markdown")
     row, counts = (line for line in text.splitlines() if line.startswith("| `pays20`"))
-    assert "| pays |" in row
+    assert "| faster |" in row
     assert "11 (+1)" in counts
     assert "Not reached (the same program, so not timed): no_op." in text
     note = "Reference kernels, which are slow, run 1 of 4 launches of planted_switches.py:Planted["
@@ -463,7 +462,7 @@ def test_a_switch_that_no_part_of_the_program_can_use_is_not_applicable_and_no_f
     """The fixture asserts the exit status: 0."""
     line = line_of(outcome, "inapplicable")
     assert (line["status"], line["reason"]) == ("not applicable", "no layer of this model can use it")
-    assert (line["reached"], line["ratio"], line["verdict"]) == (False, None, None)
+    assert (line["reached"], line["speed"], line["verdict"]) == (False, None, None)
     text = enginebench("show", Path(outcome[0]["paths"][0]).stem, *outcome[1])
     assert "Not applicable (no part of the program can use it): inapplicable." in text
     assert text.count("inapplicable") == 1
@@ -486,7 +485,7 @@ def test_the_numbers_are_there_for_a_spreadsheet(outcome):
     table = list(csv.DictReader((outcome[2] / "numbers.csv").read_text().splitlines()))
     assert len(table) == len(outcome[0]["ablation"])
     row = next(row for row in table if row["switch"] == "pays20")
-    assert float(row["low"]) <= 1.2 <= float(row["high"])
+    assert float(row["speed_low"]) <= 1.2 <= float(row["speed_high"])
     assert (row["nodes_with"], row["nodes_without"]) == ("10", "11")
 
 
@@ -519,7 +518,7 @@ def test_of_an_unknown_switch_the_nearest_few_are_named_and_of_the_engine_how_a_
     told = str(raised.value)
     assert f" are {nearest}, " in told
     assert "`enginebench list switches` lists all" in told
-    assert ("--config passes=FILE.py:FUNCTION" in told) == is_engine
+    assert ("engine[passes=FILE.py:FUNCTION]" in told) == is_engine
     assert len(told) < 400
 
 

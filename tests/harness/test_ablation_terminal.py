@@ -8,27 +8,27 @@ from rich.console import Console
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR
 from suites.harness.present.ablation_table import write_markdown
 from suites.harness.present.ablation_terminal import print_ablation
-from suites.harness.record.schema import AblationRecord, Ratio
+from suites.harness.record.schema import AblationRecord, Speed
 from tests.harness import records
 
 
 def effect(switch, mode, value, verdict):
     return AblationRecord(
         case=records.CASE, switch=switch, switch_kind="pass", mode=mode, reached=True, with_="a", without="b",
-        verdict=verdict, ratio=Ratio(value, value - 0.02, value + 0.03),
+        verdict=verdict, speed=Speed(value, value - 0.02, value + 0.03),
     )  # fmt: skip
 
 
 LEFT_OUT = [
-    effect(ALL, LEAVE_ONE_OUT, 1.50, "pays"),
-    effect("common_subexpressions", LEAVE_ONE_OUT, 1.20, "pays"),
+    effect(ALL, LEAVE_ONE_OUT, 1.50, "faster"),
+    effect("common_subexpressions", LEAVE_ONE_OUT, 1.20, "faster"),
     effect("fuse_gelu", LEAVE_ONE_OUT, 1.10, "unclear"),
 ]
 ALONE = [
-    effect("common_subexpressions", ADD_ONE_IN, 1.30, "pays"),
-    effect("fuse_gelu", ADD_ONE_IN, 0.92, "costs"),
+    effect("common_subexpressions", ADD_ONE_IN, 1.30, "faster"),
+    effect("fuse_gelu", ADD_ONE_IN, 0.92, "slower"),
 ]
-PAIRS = [effect("common_subexpressions+fuse_gelu", PAIR, 1.40, "redundant")]
+PAIRS = [effect("common_subexpressions+fuse_gelu", PAIR, 0.80, "slower")]
 
 
 def show(lines, width, samples=()):
@@ -42,12 +42,12 @@ def show(lines, width, samples=()):
 def test_all_effects_are_shown_with_their_intervals(width):
     text = show([*LEFT_OUT, *ALONE, *PAIRS], width)
     for shown in (
-        "1.50x [1.48, 1.53]  pays",
-        "1.20x [1.18, 1.23]  pays",
+        "1.50x [1.48, 1.53]  faster",
+        "1.20x [1.18, 1.23]  faster",
         "1.10x [1.08, 1.13]  unclear",
-        "1.30x [1.28, 1.33]  pays",
-        "0.92x [0.90, 0.95]  costs",
-        "1.40x [1.38, 1.43]  redundant",
+        "1.30x [1.28, 1.33]  faster",
+        "0.92x [0.90, 0.95]  slower",
+        "0.80x [0.78, 0.83]  slower",
     ):
         assert text.count(shown) == 1
     assert max(map(len, text.splitlines())) <= width
@@ -55,10 +55,10 @@ def test_all_effects_are_shown_with_their_intervals(width):
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_an_ablation_of_one_mode_names_no_other(width):
-    tables = show(ALONE, width).partition("left out: time")[0]
+    tables = show(ALONE, width).partition("left out: speed")[0]
     assert "alone" in tables
     assert "left out" not in tables
-    tables = show(LEFT_OUT, width).partition("left out: time")[0]
+    tables = show(LEFT_OUT, width).partition("left out: speed")[0]
     assert "alone" not in tables
 
 

@@ -21,8 +21,7 @@ from suites.accuracy import datasets, estimates, evaluate, sensitivity, tables
 from suites.accuracy.tasks import ClassTask, LanguageTask, OutputTask, Part, SimilarityTask
 from suites.cli import main
 from suites.harness.declare.case import BackendRef
-from suites.harness.errors import UsageError
-from tests import forked, messages
+from tests import forked
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +129,7 @@ def call(*arguments):
 
 
 def subject(label, precision):
-    return evaluate.Subject(BackendRef.parse(label), precision, precision)
+    return evaluate.Subject(BackendRef.parse(label), precision)
 
 
 def test_rows_of_backends_in_processes_of_their_own():
@@ -180,16 +179,12 @@ def test_a_damaged_layer_ranks_first(monkeypatch):
     data = datasets.Dataset(OutputTask("inputs", "3 calls"), [Part({}, inputs)])
     found = sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None)
     assert found.measure == "1 - cosine"
-    assert found.layers[0].name == "layers.1"
+    assert found.layers[0].layer == "layers.1"
     others = [one.alone.value for one in found.layers[1:]]
     assert len(others) == 3
     assert found.layers[0].alone.value > 100 * max(others)
     assert found.layers[0].without.value < found.whole.value / 100
     assert min(one.without.value for one in found.layers[1:]) > found.whole.value / 2
-    few = sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None, "layers.[23]")
-    assert sorted(one.name for one in few.layers) == ["layers.2", "layers.3"]
-    with messages.raises(UsageError):
-        sensitivity.measure("damaged", data, "int8_weight", 1, lambda _line: None, "layer.1")
 
 
 class NotFinite(nn.Module):
@@ -216,12 +211,16 @@ def test_outputs_that_are_not_finite_are_no_scores(capsys):
     assert call("accuracy", f"{__file__}:factory", "--precision", "bf16", "--json") == 1
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["status"], row["estimates"]) for row in rows] == [("failed", {})] * 2
-    assert all(row["reason"].endswith("has outputs that are not finite") for row in rows)
+    assert all(row["reason"].endswith("it returns numbers that are not finite") for row in rows)
     halves = ["--precision", "fp16", "--backends", "eager", "--json"]
-    assert call("accuracy", f"{__file__}:factory?largest=1", *halves) == 1
+    assert call("accuracy", f"{__file__}:large_halves", *halves) == 1
     exact, half = json.loads(capsys.readouterr().out)["rows"]
     assert exact["status"] == "ok"
-    assert half["reason"] == "its outputs are not finite, although those of the reference model are"
+    assert half["reason"] == "it returns numbers that are not finite"
+
+
+def large_halves():
+    return factory("1")
 
 
 class TwoHeads(torch.nn.Module):
@@ -265,39 +264,18 @@ def test_scores_of_several_outputs_are_those_of_the_worst():
     assert both == worst
 
 
-def narrow():
-    return torch.nn.Sequential(torch.nn.Linear(4, 3)).eval().bfloat16(), (torch.ones(2, 4).bfloat16(),)
-
-
 def upsampling():
     return torch.nn.Sequential(torch.nn.ConvTranspose2d(2, 3, 2), torch.nn.Conv2d(3, 2, 2)).eval(), (
         torch.ones(1, 2, 4, 4),
     )
 
 
-def test_a_model_that_is_not_float32_is_not_called_so(capsys):
-    for more, compared in (
-        (["--precision", "fp32"], "All rows are compared with eager in the model's own types (bfloat16) on"),
-        (["--sensitivity", "int8_weight"], "the engine's program in the model's own types (bfloat16)."),
-    ):
-        assert call("accuracy", f"{__file__}:narrow", *more, "--chunks", "1") == 0
-        out = " ".join(capsys.readouterr().out.split())
-        assert compared in out
-        assert "float32" not in out
-        assert call("accuracy", "mlp", *more, "--chunks", "1") == 0
-        out = " ".join(capsys.readouterr().out.split())
-        assert "compared with eager in float32" in out or "compared with the engine's float32 program" in out
-
-
-def test_layers_are_not_compared_in_the_precision_that_they_are_compared_with(capsys):
-    assert call("accuracy", "mlp", "--sensitivity", "fp32") == 2
-    assert "--sensitivity fp32: layers are compared with fp32; name another precision" in capsys.readouterr().err
-
-
-def test_a_model_of_one_layer_is_not_said_to_have_several(capsys):
-    asked = ["mlp", "--set", "widths=16-16", "--sensitivity", "int8_weight", "--chunks", "1"]
+def test_the_only_layer_of_a_model_has_the_error_of_all(capsys):
+    asked = ["mlp", "--set", "widths=16-16", "--sensitivity", "int8_weight", "--chunks", "1", "--json"]
     assert call("accuracy", *asked) == 0
-    assert "the only layer in int8_weight\n" in capsys.readouterr().err
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["alone"]["value"] for one in answer["layers"]] == [answer["whole"]["value"]]
+    assert [one["without"]["value"] for one in answer["layers"]] == [0]
 
 
 def test_a_layer_without_lower_precision_has_no_sensitivity(capsys):
@@ -340,16 +318,16 @@ def branching():
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("raising", "raises RuntimeError: mat1 and mat2 shapes"),
-        ("empty", "returns no tensor"),
-        ("zero", "has outputs without elements, so nothing can be verified"),
+        ("raising", "RuntimeError: mat1 and mat2 shapes"),
+        ("empty", "it returns no floating-point numbers to compare"),
+        ("zero", "it returns no floating-point numbers to compare"),
     ],
 )
 def test_a_float32_model_that_fails_is_the_reason_of_all_rows(name, reason, capsys):
     assert call("accuracy", f"{__file__}:{name}", "--precision", "int8_weight", "--chunks", "1", "--json") == 1
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["status"] for row in rows] == ["failed"] * 2
-    assert all(f"with which all are compared, {reason}" in row["reason"] for row in rows)
+    assert all(f"with which all are compared: {reason}" in row["reason"] for row in rows)
 
 
 def test_a_model_that_cannot_be_captured_has_no_sensitivity(capsys):
@@ -362,7 +340,7 @@ def test_a_model_that_cannot_be_captured_has_no_sensitivity(capsys):
 def test_outputs_without_elements_have_no_sensitivity(capsys):
     assert call("accuracy", f"{__file__}:zero", "--sensitivity", "int8_weight", "--chunks", "1") == 2
     err = capsys.readouterr().err
-    assert "the engine's program has outputs without elements, so nothing can be verified" in err
+    assert "the engine's program: it returns no floating-point numbers to compare" in err
     assert "Traceback" not in err
 
 
@@ -377,42 +355,20 @@ def test_a_saved_program_is_not_rounded(capsys, tmp_path):
     assert "keeps the element types that it was saved with" in row["reason"]
 
 
-def test_two_recipes_of_one_name_and_other_versions_are_refused(capsys, monkeypatch, tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "r.toml").write_text('[layers]\n"*" = "int8_weight"\n')
-    recipes = [word for folder in ("a", "b") for word in ("--recipe", str(tmp_path / folder / "r.toml"))]
-    assert call("accuracy", "mlp", *recipes) == 2
-    assert "two rows would both be called r.toml. Rename one file" in capsys.readouterr().err
-    monkeypatch.setattr("suites.cli.accuracy.versions.resolve", lambda _label, _folder: "engine@0123456789ab")
-    monkeypatch.setattr("suites.cli.accuracy.registry.check", lambda _ref: None)
-    assert call("accuracy", "mlp", "--backends", "engine@../old") == 2
-    assert "accuracy scores the engine of this checkout alone" in capsys.readouterr().err
-
-
-def test_sensitivity_names_the_inputs_that_it_reads():
-    parts = [Part({}, [(torch.ones(1),)] * 3), Part({}, [(torch.ones(2),)])]
-    task = OutputTask("texts and words", "3 texts, 1 word")
-    assert tables.count_inputs(datasets.Dataset(task, parts)) == "the 3 calls of the first of its 2 shapes"
-    assert tables.count_inputs(datasets.Dataset(task, parts[:1])) == "3 texts, 1 word"
-
-
-def test_what_cannot_run_is_told_once_below_the_table():
+def test_rows_without_numbers_have_their_status_and_their_reason():
     def row(backend, precision, status, reason):
         found = {"error": estimates.Estimate(0.1)} if status == "ok" else {}
         return evaluate.Row(backend, precision, status, reason, None, found)
 
     rows = [row("eager", "fp32", "ok", None), row("engine", "fp32", "failed", "no")]
-    rows += [row("ao", one, "unavailable", f"ao does int8; the case asks for {one}") for one in ("fp32", "bf16")]
+    rows.append(row("ao", "bf16", "unavailable", "ao does int8"))
     task = OutputTask("inputs", "3 calls")
-    assert [(line["backend"], line["precision"]) for line in tables.tabulate(task, rows)] == [
-        ("eager", "fp32"),
-        ("engine", "fp32"),
+    assert [(line["backend"], line["precision"], line["error"]) for line in tables.tabulate(task, rows)] == [
+        ("eager", "fp32", "1.0e-01"),
+        ("engine", "fp32", "failed"),
+        ("ao", "bf16", "unavailable"),
     ]
-    assert tables.describe(task, "mlp", rows)[:2] == [
-        "engine failed in fp32: no",
-        "ao unavailable in fp32, bf16: ao does int8; the case asks for fp32",
-    ]
+    assert tables.describe(task, "mlp", rows)[:2] == ["engine, fp32: failed: no", "ao, bf16: unavailable: ao does int8"]
 
 
 def test_a_model_without_layers_has_no_sensitivity(capsys, tmp_path):
@@ -437,49 +393,21 @@ def scored_once(monkeypatch):
     return kept
 
 
-def test_the_command_prints_tables_json_and_markdown(capsys, scored_once, tmp_path):
+def test_the_command_prints_tables_and_json(capsys, scored_once, tmp_path):
     recipe = tmp_path / "first.toml"
     recipe.write_text('[layers]\n"*" = "int8_weight"\n')
-    page = tmp_path / "table.md"
     asked = ["accuracy", "mlp", "--precision", "int8_weight", "--recipe", str(recipe), "--chunks", "2"]
-    assert call(*asked, "--markdown", str(page)) == 0
+    assert call(*asked) == 0
     out = capsys.readouterr().out
     assert "first.toml" in out
     assert "mlp on random inputs of the model, 2 calls" in out
-    assert page.read_text().startswith("| backend | precision | weights | error |")
     assert call(*asked, "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["precision"] for row in rows] == ["fp32", "int8_weight", "first.toml"]
+    assert [(row["backend"], row["precision"]) for row in rows] == [
+        ("eager", "fp32"), ("engine", "int8_weight"), ("engine[recipe=first.toml]", "fp32"),
+    ]  # fmt: skip
     assert rows[2]["estimates"] == rows[1]["estimates"]  # the recipe names every layer
     assert len(scored_once) == 1
-
-
-def test_a_page_that_cannot_be_written_is_told_before_anything_is_measured(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets, "read", lambda *_arguments: pytest.fail("read the data"))
-    assert call("accuracy", "mlp", "--markdown", "/proc/version") == 2
-    assert "enginebench: /proc/version: cannot be written: " in capsys.readouterr().err
-
-
-def test_a_page_that_cannot_be_written_any_more_does_not_cost_the_table(capsys, monkeypatch, scored_once, tmp_path):
-    page = tmp_path / "table.md"
-    page.write_text("before\n")
-    read = datasets.read
-
-    def replace_page(*arguments):
-        assert page.read_text() == "before\n"
-        page.unlink()
-        page.mkdir()
-        return read(*arguments)
-
-    monkeypatch.setattr(datasets, "read", replace_page)
-    asked = ["accuracy", "mlp", "--precision", "int8_weight", "--chunks", "1", "--markdown", str(page)]
-    for options in ([], ["--json"]):
-        assert call(*asked, *options) == 2
-        out, err = capsys.readouterr()
-        assert "int8_weight" in out
-        assert err.endswith(f"enginebench: {page}: cannot be written: Is a directory\n")
-        page.rmdir()
-        page.write_text("before\n")
 
 
 def test_the_command_ranks_layers(capsys):
@@ -495,21 +423,14 @@ MISTAKES = {
     "backend": (["mlp", "--backends", "eagre"], "did you mean 'eager'"),
     "model": (["mlq"], "did you mean 'mlp'"),
     "sensitivity": (["mlp", "--sensitivity", "int9"], "--sensitivity: unknown precision 'int9'"),
-    "layers without sensitivity": (["mlp", "--layers", "a"], "--layers is for --sensitivity"),
-    "precision of layers": (
-        ["mlp", "--sensitivity", "bf16", "--precision", "bf16"],
-        "--precision is not for --sensitivity",
-    ),
+    "precision that layers have": (["mlp", "--sensitivity", "fp32"], "--sensitivity: unknown precision 'fp32'"),
     "backends of layers": (
         ["mlp", "--sensitivity", "bf16", "--backends", "eager"],
-        "--backends is not for --sensitivity",
+        "so --backends has no effect",
     ),
-    "phase": (["gpt2-tiny", "--set", "phase=decode"], "--set phase: accuracy is that of one call over a whole text"),
-    "sizes of data": (["minilm", "--set", "batch=4"], "--set batch: minilm reads data of its own"),
-    "logits of data": (["stories15m", "--set", "logits=last"], "--set logits: accuracy is that of the logits of all"),
-    "no such layer": (["mlp", "--sensitivity", "bf16", "--layers", "nothing", "--chunks", "1"], "unknown layer"),
+    "phase": (["gpt2-tiny", "--set", "phase=decode"], "--set phase: the accuracy of gpt2-tiny is that of its data"),
+    "sizes of data": (["minilm", "--set", "batch=4"], "--set batch: the accuracy of minilm is that of its data"),
     "recipe": (["mlp", "--recipe", "none.toml"], "No such file"),
-    "folder of the page": (["mlp", "--markdown", "none/x.md"], "is no folder"),
 }
 
 

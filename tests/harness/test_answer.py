@@ -13,7 +13,7 @@ from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.present import answer, names
-from suites.harness.record.schema import Compared, Error, Ratio
+from suites.harness.record.schema import Compared, Error, Speed
 from tests.harness import records
 
 
@@ -25,12 +25,12 @@ def row(backend, seconds, threads=1, runner_up=None, **fields):
 
 
 def over(backend, verdict="faster"):
-    return Compared(backend=backend, ratio=Ratio(0.8, 0.75, 0.9), verdict=verdict)
+    return Compared(backend=backend, speed=Speed(1.25, 1 / 0.9, 1 / 0.75), verdict=verdict)
 
 
 def test_one_case_is_one_sentence_with_lead_interval_and_certainty():
     rows = [row("engine", 0.8, runner_up=over("openvino")), row("openvino", 1.0), row("eager", 2.0)]
-    assert answer.write_answer(rows) == "Fastest: engine, 1.25x ahead of openvino [1.11, 1.33], beyond noise."
+    assert answer.write_answer(rows) == "Fastest: engine, 1.25x as fast as openvino [1.11, 1.33], beyond noise."
 
 
 def bf16_row(seconds, threads=1, relative=4e-3, **fields):
@@ -41,7 +41,7 @@ def bf16_row(seconds, threads=1, relative=4e-3, **fields):
 def test_a_row_of_another_precision_than_its_case_is_told_with_its_error():
     rows = [bf16_row(0.8, runner_up=over("openvino")), row("openvino", 1.0), row("engine", 1.2)]
     assert answer.write_answer(rows) == (
-        "Fastest: engine[precision=bf16], 1.25x ahead of openvino [1.11, 1.33], beyond noise. engine[precision=bf16] "
+        "Fastest: engine[precision=bf16], 1.25x as fast as openvino [1.11, 1.33], beyond noise. engine[precision=bf16] "
         "stores layers in bf16, and the case is fp32: its largest relative error is 4.0e-03."
     )
     second = [row("openvino", 0.8, runner_up=over("engine[precision=bf16]")), bf16_row(1.0, relative=5e-3)]
@@ -96,11 +96,11 @@ def test_disturbed_times_of_several_cases_are_told_once(doubtful, end):
 
 def test_a_competitor_that_is_the_fastest_is_named():
     rows = [row("engine", 1.0), row("openvino", 0.8, runner_up=over("engine"))]
-    assert answer.write_answer(rows).startswith("Fastest: openvino, 1.25x ahead of engine")
+    assert answer.write_answer(rows).startswith("Fastest: openvino, 1.25x as fast as engine")
 
 
-def test_a_lead_that_paired_rounds_do_not_confirm_is_not_called_ahead():
-    reverse = Compared(backend="eager", ratio=Ratio(1.25, 0.5, 4.0), verdict="unclear")
+def test_a_lead_that_paired_rounds_do_not_confirm_says_both_orders():
+    reverse = Compared(backend="eager", speed=Speed(0.8, 0.25, 2.0), verdict="unclear")
     rows = [row("engine", 0.95, runner_up=reverse), row("eager", 1.0)]
     assert answer.write_answer(rows).startswith(
         "Fastest: engine by median latency, but 0.80x as fast as eager in paired rounds [0.25, 2.00], within noise."
@@ -115,7 +115,7 @@ def test_what_is_not_sure_says_how_to_become_surer():
         row("openvino", 0.8, 2, over("engine", "unclear")),
     ]
     found = answer.write_answer(rows)
-    assert "engine at 1 thread, 1.25x ahead of openvino [1.11, 1.33], beyond noise; openvino at 2 threads" in found
+    assert "engine at 1 thread, 1.25x as fast as openvino [1.11, 1.33], beyond noise; openvino at 2 threads" in found
     assert "[1.11, 1.33], within noise. " in found
     assert found.endswith(answer.HINT)
 
@@ -166,7 +166,7 @@ def test_the_fastest_row_is_compared_with_the_fastest_of_another_backend():
     )
     (first,) = [one for one in found if one.runner_up is not None]
     assert (first.backend, first.runner_up.backend) == ("onnxruntime[level=basic]", "engine"), "not a form of itself"
-    assert first.runner_up.ratio.value == pytest.approx(1 / 3)
+    assert first.runner_up.speed.value == pytest.approx(3.0)
 
 
 # --- what is measured -------------------------------------------------------------------
@@ -196,18 +196,10 @@ def test_a_model_is_measured_at_one_thread_and_at_all(planned):
 
 
 def test_sizes_threads_and_precisions_are_swept(planned):
-    found, _ = planned("minilm", "--size", "sequence=16,32", "--threads", "1", "--precision", "fp32,bf16")
+    found, _ = planned("minilm", "--set", "sequence=16,32", "--threads", "1", "--precision", "fp32,bf16")
     assert found == [f"minilm/b1_s{length}/t1/{precision}" for length in (16, 32) for precision in ("fp32", "bf16")]
-    found, _ = planned("mine.py:make?depth=2", "--size", "width=16,32,64", "--threads", "1")
-    assert found == [f"mine.py:make/width{width}/t1/fp32/depth=2" for width in (16, 32, 64)]
-
-
-def test_a_name_that_is_also_a_suite_is_the_suite_unless_an_option_is_of_models(planned):
-    found, said = planned("bert")
-    assert len(found) > 2
-    assert "bert is a suite and a model: this is the suite" in said
-    found, said = planned("bert", "--threads", "1")
-    assert (found, said) == (["bert/b1_s128/t1/fp32"], "")
+    found, _ = planned("mine.py:make", "--set", "depth=2", "--set", "width=16,32,64", "--threads", "1")
+    assert found == [f"mine.py:make/default/t1/fp32/depth=2/width={width}" for width in (16, 32, 64)]
 
 
 def test_forms_of_one_backend_are_compared_with_each_other_where_there_is_no_other_backend():
@@ -223,5 +215,5 @@ def test_forms_of_one_backend_are_compared_with_each_other_where_there_is_no_oth
     )
     (first,) = [one for one in found if one.runner_up is not None]
     assert (first.backend, first.runner_up.backend) == ("engine[plans=2]", "engine[plans=3]")
-    assert first.runner_up.ratio.value == pytest.approx(1 / 2)
-    assert answer.write_answer(found).startswith("Fastest: engine[plans=2], 2.00x ahead of engine[plans=3] [")
+    assert first.runner_up.speed.value == pytest.approx(2.0)
+    assert answer.write_answer(found).startswith("Fastest: engine[plans=2], 2.00x as fast as engine[plans=3] [")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -17,9 +16,7 @@ import engine
 from engine.processors import count_processors
 from suites.cli import main
 from suites.cli import run as run_command
-from suites.cli.scripts import chosen_models
 from suites.harness.record import machine, store
-from suites.harness.run import runner
 from tests.harness import records
 from tests.harness.commands import call
 
@@ -141,7 +138,10 @@ def test_the_command_line_starts_without_what_takes_long_to_import(root):
     [
         (["run", "transfomer"], "did you mean 'transformer'"),
         (["run", "default", "--only", "thread == 1"], "did you mean 'threads'"),
-        (["run", "transformer", "--only", "height == 1"], "Known: attention, backend, batch, case, causal, device"),
+        (
+            ["run", "transformer_sweep", "--only", "height == 1"],
+            "Known: attention, backend, batch, case, causal, device",
+        ),
         (
             ["run", "quick", "--only", "threads == 99"],
             "leaves no case of suite quick. Its fields: attention 'manual', 'sdpa'; backend 'eager'",
@@ -154,26 +154,25 @@ def test_the_command_line_starts_without_what_takes_long_to_import(root):
         (["accuracy", "minilm", "--backends", "engine,engine"], "--backends names engine twice; name it once"),
         (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
         (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
-        (["run", "default", "--resume"], "nothing to resume"),
         (["run", "qwen4", "--threads", "1"], "unknown suite or model 'qwen4'"),
         (["run", "default", "--threads", "1"], "--threads is for a model"),
-        (["run", "default", "--size", "batch=1,2"], "--size is for a model"),
+        (["run", "default", "--set", "batch=1,2"], "--set is for a model"),
         (["run", "minilm", "--threads", "1,1"], "each once"),
         (["run", "minilm", "--threads", "0"], "whole numbers of at least 1"),
         (["run", "minilm", "--threads", "all"], "whole numbers of at least 1"),
-        (["run", "minilm", "--size", "sequence"], "expected NAME=N[,N...]"),
-        (["run", "minilm", "--size", "sequence=16,x"], "whole numbers of at least 0"),
-        (["run", "transformer", "--size", "sequence=16,0"], "sequence=0 is no integer of at least 1"),
+        (["run", "minilm", "--set", "sequence"], "expected KEY=VALUE"),
+        (["run", "minilm", "--set", "sequence=16,x"], "sequence='x' is no integer"),
+        (["run", "transformer", "--set", "sequence=16,0"], "sequence=0 is no integer of at least 1"),
         (["run", "transformer", "--set", "sequence=0"], "sequence=0 is no integer of at least 1"),
-        (["run", "minilm", "--size", "sequence=16,9999"], "at most 512"),
-        (["run", "minilm", "--size", "sequense=16"], "did you mean 'sequence'"),
-        (["run", "minilm", "--size", "sequence=16", "--set", "sequence=8"], "sequence is given twice"),
-        (["run", "minilm", "--size", "sequence=16", "--size", "sequence=8"], "sequence is given twice"),
+        (["run", "minilm", "--set", "sequence=16,9999"], "at most 512"),
+        (["run", "minilm", "--set", "sequense=16"], "did you mean 'sequence'"),
+        (["run", "minilm", "--set", "sequence=16", "--set", "sequence=8"], "sequence is given twice"),
+        (["profile", "mlp", "--set", "batch=1,2"], "--set batch: expected one value, got 2"),
         (["run", "minilm", "--precision", "fp32,bf61"], "did you mean 'bf16'"),
         (["list", "modles"], "did you mean 'models'"),
         (["profile", "mpl"], "did you mean 'mlp'"),
         (["profile", "mlp", "--set", "bach=1"], "did you mean 'batch'"),
-        (["profile", "mlp", "--set", "batch"], "expected key=value"),
+        (["profile", "mlp", "--set", "batch"], "expected KEY=VALUE"),
         (["profile", "mlp", "--backends", "eagre"], "did you mean 'eager'"),
         (["profile", "mlp", "--backends", " , "], "--backends names none"),
         (["show", "none"], "unknown run 'none'"),
@@ -193,9 +192,6 @@ def test_the_command_line_starts_without_what_takes_long_to_import(root):
         (["ablate", "bert", "--set", "sequense=3"], "did you mean 'sequence'"),
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
-        (["ablate", "mlp", "--set", "widths=16-16", "--switches", "fuse_gelu", "--resume"], "nothing to resume"),
-        (["run", "default", "--resume", "--dry-run"], "nothing to resume"),
-        (["ablate", "mlp", "--resume", "--dry-run"], "--resume with --dry-run"),
         (["show", "--svg", "a.png"], "expected a name that ends in .svg"),
         (["ablate", "mlp", "--csv", "/nowhere/a.csv"], "/nowhere/a.csv: cannot be written"),
     ],
@@ -212,7 +208,7 @@ def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
 
 
 def test_a_size_of_0_is_swept_where_the_model_gives_it_a_meaning(capsys):
-    status, out, _ = call(capsys, "run", "minilm", "--size", "sequence=0,16", "--dry-run")
+    status, out, _ = call(capsys, "run", "minilm", "--set", "sequence=0,16", "--dry-run")
     assert status == 0
     assert "minilm/b1_s0/t1/fp32" in out
     assert "minilm/b1_s16/t1/fp32" in out
@@ -271,79 +267,6 @@ def test_results_of_a_suite_elsewhere_go_to_the_current_folder_and_not_into_the_
         assert planned.pop()[1] == expected
 
 
-def test_resume_without_the_options_of_the_run_gives_the_command_that_resumes_it(
-    capsys, suite, planned, monkeypatch, tmp_path
-):
-    results = tmp_path / "results"
-    run_or_note = run_command.runner.run
-    only = "batch == 2 or model == 'mine.py:net'"  # a model that is named so is no file whose path is to be filled in
-    call(capsys, "run", suite, "--only", only, "--generations", "3", "--results", str(results))
-    plan, _ = planned.pop()
-    started = plan.to_dict() | {"files": {"mine.py": "0123"}}
-    first = records.environment(**machine.revision(), plan=started, plan_digest=plan.digest, suite="mini")
-    with store.Writer(store.new_path(results, "mini", first)) as writer:
-        writer.append(first)
-
-    monkeypatch.undo()
-    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(results))
-    assert status == 2
-    said, _, command = err.strip().partition("To continue it: enginebench ")
-    assert "the unfinished run" in said
-    options = f"--only {shlex.quote(only)} --generations 3"
-    assert command == f"run {suite} --results {results} {options} --resume"
-
-    monkeypatch.setattr(run_command.runner, "run", run_or_note)
-    call(capsys, *shlex.split(command))
-    assert planned.pop()[0].digest == plan.digest, "the command asks for what the run has begun"
-
-
-def test_resume_of_several_targets_shows_those_that_are_complete_and_starts_those_that_had_not_begun(
-    capsys, suite, monkeypatch, tmp_path
-):
-    results = tmp_path / "results"
-    plans, started = [], []
-
-    def note(plan, _results, _reporter, *, resume, **_options):
-        plans.append(plan)
-        started.append((plan.suite.name, resume))
-        return runner.Outcome(tmp_path / "stored.jsonl", records.environment(), [records.summary(status="failed")])
-
-    monkeypatch.setattr(runner, "run", note)
-    targets = [suite, "quick", "mlp"]
-    call(capsys, "run", *targets, "--results", str(results))
-    assert [resume for _, resume in started] == [False] * 3
-    complete, begun = plans[0], plans[1]
-    for plan in (complete, begun):
-        first = records.environment(
-            **machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite=plan.suite.name
-        )
-        rows = [records.summary(case=case.id, backend=ref.label) for case, refs in plan.cases for ref in refs]
-        with store.Writer(store.new_path(results, plan.suite.name, first)) as writer:
-            writer.append(first, *(rows if plan is complete else rows[:1]))
-    started.clear()
-    call(capsys, "run", *targets, "--resume", "--results", str(results))
-    assert started == [("quick", True), ("mlp", False)]
-
-
-def test_a_dry_run_that_resumes_lists_what_is_left(capsys, suite, planned, monkeypatch, tmp_path):
-    call(capsys, "run", suite, "--results", str(tmp_path))
-    plan, _ = planned.pop()
-    monkeypatch.undo()
-    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
-    (case, refs), *others = plan.cases
-    with store.Writer(store.new_path(tmp_path, "mini", first)) as writer:
-        writer.append(first, *(records.summary(case=case.id, backend=ref.label) for ref in refs))
-    asked = ["run", suite, "--dry-run", "--json", "--results", str(tmp_path)]
-    _, out, _ = call(capsys, *asked)
-    (whole,) = json.loads(out)
-    _, out, _ = call(capsys, *asked, "--resume")
-    (left,) = json.loads(out)
-    assert list(left["cases"]) == [other.id for other, _ in others] == list(whole["cases"])[1:]
-    assert left["workers"] < whole["workers"]
-    assert left["estimate_s"] < whole["estimate_s"]
-    assert left["fields"] == whole["fields"]
-
-
 def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tmp_path):
     def interrupt():
         raise KeyboardInterrupt
@@ -353,63 +276,6 @@ def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tm
     assert (status, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted; nothing was stored"
     assert not store.run_files(tmp_path)
-
-
-def test_ctrl_c_between_two_runs_names_the_complete_one_and_no_command_that_would_continue_it(
-    capsys, suite, monkeypatch, tmp_path
-):
-    path = tmp_path / "stored.jsonl"
-    path.touch()
-
-    def run(plan, *_arguments, **_options):
-        if plan.suite.name == "mini":
-            return runner.Outcome(path, records.environment(), [records.summary()])
-        raise runner.Interrupted(None)
-
-    monkeypatch.setattr(runner, "run", run)
-    status, _, err = call(capsys, "run", suite, "mlp", "--results", str(tmp_path))
-    assert (status, err.splitlines()[-1]) == (130, f"interrupted; stored so far: {path}")
-
-
-def test_resume_leaves_a_run_alone_that_is_still_in_progress(capsys, suite, planned, monkeypatch, tmp_path):
-    call(capsys, "run", suite, "--results", str(tmp_path))
-    plan, _ = planned.pop()
-    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest=plan.digest, suite="mini")
-    monkeypatch.undo()
-    path = store.new_path(tmp_path, "mini", first)
-    with store.Writer(path) as writer:
-        writer.append(first)
-        before = path.read_bytes()
-        status, out, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
-        assert (status, out) == (2, "")
-        told = f"enginebench: {path.name}: this run is still in progress (process {os.getpid()})"
-        assert err.splitlines()[-1] == told
-        assert path.read_bytes() == before
-
-
-def test_resume_of_a_run_whose_suite_has_changed_says_so(capsys, suite, planned, monkeypatch, tmp_path):
-    call(capsys, "run", suite, "--results", str(tmp_path))
-    plan, _ = planned.pop()
-    first = records.environment(**machine.revision(), plan=plan.to_dict(), plan_digest="other", suite="mini")
-    with store.Writer(store.new_path(tmp_path, "mini", first)) as writer:
-        writer.append(first)
-    monkeypatch.undo()
-    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
-    assert (status, "has changed since the unfinished run" in err) == (2, True)
-
-
-def test_resume_of_a_run_of_other_code_and_another_plan_names_it(capsys, suite, planned, monkeypatch, tmp_path):
-    call(capsys, "run", suite, "--results", str(tmp_path))
-    plan, _ = planned.pop()
-    first = records.environment(commit="0123456789ab", dirty=True, plan=plan.to_dict(), plan_digest="1", suite="mini")
-    path = store.new_path(tmp_path, "mini", first)
-    with store.Writer(path) as writer:
-        writer.append(first)
-    monkeypatch.undo()
-    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
-    assert status == 2
-    assert f"the unfinished run {path.stem} was started with other code (0123456789ab-dirty)" in err
-    assert "Start a new run without --resume" in err
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--json"]])
@@ -430,14 +296,12 @@ def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", '{"schema": 1', "hello\n"], ids=["empty", "cut", "foreign"])
-def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, suite, planned, monkeypatch, tmp_path):
+def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, monkeypatch, tmp_path):
     folder = store.runs_folder(tmp_path)
     for second in range(2):
         with store.Writer(folder / f"20261121T10111{second}Z_abc_mini.jsonl") as writer:
             cases = {records.CASE: ["eager"]}
             writer.append(records.environment(suite="mini", plan={"cases": cases}), records.summary())
-    call(capsys, "run", suite, "--results", str(tmp_path))
-    plan, _ = planned.pop()
     damaged = folder / "20261123T101112Z_abc_mini.jsonl"
     damaged.write_text(text)
     for arguments in (["show", "last"], ["show", "last:mini"], ["compare", "20261121T101110Z_abc_mini", "last"]):
@@ -448,11 +312,6 @@ def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys,
         assert "Delete the file" in err
     status, _, err = call(capsys, "show", damaged.stem, "--results", str(tmp_path))
     assert (status, err.startswith(f"enginebench: {damaged}:1: ")) == (2, True)
-    assert runner.finished(plan, tmp_path) is None
-    monkeypatch.undo()
-    monkeypatch.setattr(store, "_TOLD", set())
-    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(tmp_path))
-    assert (status, err.count("left out: "), "nothing to resume" in err) == (2, 1, True)
 
 
 def test_a_dry_run_lists_cases_and_an_estimate(capsys, suite, tmp_path):
@@ -533,30 +392,35 @@ class Running:
 
 
 @pytest.mark.long
-def test_a_killed_run_goes_on(root, suite, tmp_path, capsys):
+def test_a_killed_run_goes_on(root, suite, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     results = tmp_path / "results"
     killed = Running(root, results, suite)
     killed.wait_for("samples", 2)
     killed.process.send_signal(signal.SIGKILL)
     killed.end()
-    assert call(capsys, "run", suite, "--resume", "--results", str(results))[0] == 0
+    (path,) = store.all_run_files(results)
+    assert call(capsys, "run", "--resume", path)[0] == 0
     keys = [(line["case"], line["backend"], line["generation"]) for line in killed.lines() if line["kind"] == "samples"]
     assert len(keys) == len(set(keys)) == 2 * 2 * 2
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(root, suite, tmp_path, capsys):
+def test_an_interrupted_run_goes_on_where_it_stopped(root, suite, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     results = tmp_path / "results"
-    stopped = Running(root, results, suite)
+    stopped = Running(root, results, suite, "--json")
     stopped.wait_for("samples", 2)  # the first generation of the first case
     stopped.process.send_signal(signal.SIGINT)
     status, _, err = stopped.end()
     assert status == 130
     assert "stored so far" in err
     assert f"records go to {store.runs_folder(results)}" in err
-    assert err.rstrip().endswith(f"enginebench run {suite} --results {results} --resume")
+    (path,) = store.all_run_files(results)
+    assert err.endswith(f"to continue: enginebench run --resume {path}\n")
     assert "Traceback" not in err
 
-    status, out, err = call(capsys, "run", suite, "--resume", "--json", "--results", str(results))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(capsys, "run", "--resume", path.stem)
     assert status == 0, err
     (answer,) = json.loads(out)
     assert [line["status"] for line in answer["summaries"]] == ["ok"] * 4
@@ -567,8 +431,10 @@ def test_an_interrupted_run_goes_on_where_it_stopped(root, suite, tmp_path, caps
     assert sorted(keys) == sorted(set(keys)), "nothing that was stored is measured again"
     assert len(keys) == 2 * 2 * 2
 
-    status, _, err = call(capsys, "run", suite, "--resume", "--results", str(results))
-    assert (status, "nothing to resume" in err) == (2, True)
+    monkeypatch.chdir(tmp_path)
+    assert [one.name for one in path.parent.iterdir()] == [path.name], "a complete run keeps no arguments"
+    told = f"enginebench: {path.stem} is complete, nothing to resume\n"
+    assert call(capsys, "run", "--resume", path.stem) == (2, "", told)
     status, out, _ = call(capsys, "show", "last", "--results", str(results))
     assert status == 0
     assert out.startswith(f"run {store.run_files(results)[-1].stem}\n")
@@ -584,14 +450,3 @@ def test_an_interrupted_run_goes_on_where_it_stopped(root, suite, tmp_path, caps
     assert text.endswith("<!-- /table -->\nafter\n")
     status, _, err = call(capsys, "show", "--svg", str(tmp_path / "table.svg"), "--results", str(results))
     assert (status, "nothing to draw: no case has a time of the engine" in err) == (2, True)
-
-
-def test_scripts_take_models_and_name_the_nearest_known_one(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["ablate.py"])
-    assert chosen_models("A table.", ("mlp",)) == ["mlp"]
-    monkeypatch.setattr(sys, "argv", ["ablate.py", "resnet18", "bert"])
-    assert chosen_models("A table.", ("mlp",)) == ["resnet18", "bert"]
-    monkeypatch.setattr(sys, "argv", ["ablate.py", "resnet81"])
-    with pytest.raises(SystemExit):
-        chosen_models("A table.", ("mlp",))
-    assert "did you mean 'resnet18'" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from suites.harness.errors import Refused, UsageError
 from suites.harness.measure import device, job
 from suites.harness.measure.job import Job
 from suites.harness.record import store
+from suites.harness.record.invocation import Invocation
 from suites.harness.record.schema import Samples, Summary
 from suites.harness.run import plan, reporter, runner
 from tests import messages
@@ -163,7 +164,8 @@ def test_a_device_that_disappears_fails_its_rows_and_the_run_goes_on(tmp_path, m
     assert stored["Queued"].status == "failed"
     assert "lost the device" in stored["Queued"].reason
     listener = Disappearing(flag, interrupts=False)
-    found = runner.run(made, tmp_path, listener, resume=True)
+    invocation = Invocation(earlier=[store.read(caught.value.path)])
+    found = runner.run(made, tmp_path, listener, invocation=invocation)
     assert listener.begun_with == (made.units(), made.workers(*made.cases[0])), "the first case was finished before"
     assert found.path == caught.value.path
     rows = rows_of(found)

@@ -12,7 +12,9 @@ from suites.harness.errors import UsageError
 from suites.harness.judge import verify
 from suites.harness.present import markdown
 from suites.harness.record import store
+from suites.harness.record.collection import collect
 from suites.harness.record.schema import Summary
+from tools import reference, results_page
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,16 @@ def test_the_constants_of_the_page_are_those_of_the_code(root):
     text = (root / "docs/measurement.md").read_text()
     assert f"{verify.TOLERANCE_FACTOR:g} times eager's own float32 error" in text
     assert f"at least {verify.TOLERANCE_ULPS:g} units in the" in text
+
+
+def test_the_pages_of_commands_and_of_the_python_api_are_fresh(root):
+    for name, text in (("cli", reference.write_cli()), ("python-api", reference.write_python())):
+        assert (root / "docs" / f"{name}.md").read_text() == text, "run python -m tools.reference"
+
+
+def test_the_page_of_results_follows_from_the_records(root):
+    text = results_page.write_page(collect(root / "results"))
+    assert (root / "docs" / "results.md").read_text() == text, "run python -m tools.results_page"
 
 
 def test_a_page_that_cannot_be_read_is_told(tmp_path):

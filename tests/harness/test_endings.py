@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from suites.cli import guard
+from suites.harness.record.invocation import Invocation
 
 TERMINATED = """
 import os, signal, sys, time
@@ -24,7 +25,7 @@ def call():
     except KeyboardInterrupt:
         {answer}
 
-guard(call, "enginebench", ["run", "mlp"])
+guard(call, "enginebench")
 """
 
 
@@ -42,10 +43,11 @@ def end(arguments, limit=None):
 def test_sigterm_tells_how_to_continue_a_run_as_an_interrupt_does(tmp_path):
     path = tmp_path / "run.jsonl"
     path.touch()
+    Invocation("run", ["mlp"]).keep(path)
     code = TERMINATED.format(answer=f"raise Interrupted(Path({str(path)!r}))")
     status, told = end(["-c", code])
     assert status == 143
-    assert told == f"interrupted; stored so far: {path}\nto continue: enginebench run mlp --resume\n"
+    assert told == f"interrupted; stored so far: {path}\nto continue: enginebench run --resume {path}\n"
 
 
 def test_sigterm_ends_a_command_that_stores_nothing(tmp_path):

@@ -15,7 +15,7 @@ from suites.harness.errors import UsageError
 from suites.harness.files import write_text_file
 from suites.harness.judge import gate, stats
 from suites.harness.present import markdown, picture
-from suites.harness.record.schema import Compared, Ratio
+from suites.harness.record.schema import Compared, Speed
 from tests import messages
 from tests.harness import records
 from tests.harness.full_disk import full_after
@@ -25,7 +25,7 @@ LINES = [
     records.summary(
         backend="engine",
         latency=stats.latency([[[1e-3]]]),
-        best_peer=Compared(backend="eager", ratio=Ratio(0.8, 0.77, 0.83), verdict="faster"),
+        best_peer=Compared(backend="eager", speed=Speed(1.25, 1.2, 1.3), verdict="faster"),
     ),
     records.summary(latency=stats.latency([[[2e-3]]])),
 ]

@@ -16,7 +16,7 @@ from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.record import frame, store
-from suites.harness.record.schema import AblationRecord, Compared, Ratio, Summary
+from suites.harness.record.schema import AblationRecord, Compared, Speed, Summary
 from tests import messages
 from tests.harness import records
 
@@ -31,8 +31,8 @@ def write(results, name, *lines, machine="cpu-2c", **environment):
 
 
 def engine_row(**fields):
-    peer = Compared(backend="onnxruntime", ratio=Ratio(0.9, 0.8, 1.0), verdict="faster")
-    told = {"latency": LATENCY, "ratio": Ratio(0.5, 0.4, 0.6), "best_peer": peer, "launches": 7}
+    peer = Compared(backend="onnxruntime", speed=Speed(1.1, 1.0, 1.25), verdict="faster")
+    told = {"latency": LATENCY, "speed": Speed(2.0, 1.6, 2.5), "best_peer": peer, "launches": 7}
     return records.summary(backend="engine", shape={"batch": 1, "sequence": 8}, options={"width": 4}, **told | fields)
 
 
@@ -58,20 +58,20 @@ def test_parts_of_a_value_have_columns_of_their_own_and_unknown_is_missing(tmp_p
     write(tmp_path, "20261121T120604Z_abc_tiny", engine_row(), records.summary(latency=LATENCY), commit="abc")
     engine, eager = suites.load_runs(tmp_path).to_dict("records")
     assert (engine["latency_p50"], engine["latency_n"]) == (pytest.approx(1.5e-3), 2)
-    assert (engine["ratio"], engine["ratio_low"], engine["ratio_high"]) == (0.5, 0.4, 0.6)
-    assert (engine["best_peer"], engine["best_peer_ratio"]) == ("onnxruntime", 0.9)
+    assert (engine["speed"], engine["speed_low"], engine["speed_high"]) == (2.0, 1.6, 2.5)
+    assert (engine["best_peer"], engine["best_peer_speed"]) == ("onnxruntime", 1.1)
     assert (engine["launches"], engine["shape_sequence"], engine["options"]) == (7, 8, '{"width": 4}')
     assert engine["started"] == pd.Timestamp("2026-11-21T12:06:04Z")
-    for name in ("ratio", "best_peer", "best_peer_ratio", "launches", "shape_sequence", "arena_bytes", "options"):
+    for name in ("speed", "best_peer", "best_peer_speed", "launches", "shape_sequence", "arena_bytes", "options"):
         assert pd.isna(eager[name]), name
 
 
 def test_several_comparisons_of_a_row_are_json_in_one_column(tmp_path):
-    old = Compared(backend="engine@../old", ratio=Ratio(1.0, 0.97, 1.04), verdict="same", detectable=float("inf"))
+    old = Compared(backend="engine@../old", speed=Speed(1.0, 0.97, 1.04), verdict="same", detectable=float("inf"))
     write(tmp_path, "20261121T120604Z_abc_tiny", engine_row(versions=[old]), records.summary(latency=LATENCY))
     engine, eager = suites.load_runs(tmp_path)["versions"]
-    (told,), ratio = json.loads(engine), {"value": 1.0, "low": 0.97, "high": 1.04}
-    assert (told["backend"], told["ratio"], told["detectable"]) == ("engine@../old", ratio, "inf")
+    (told,), speed = json.loads(engine), {"value": 1.0, "low": 0.97, "high": 1.04}
+    assert (told["backend"], told["speed"], told["detectable"]) == ("engine@../old", speed, "inf")
     assert pd.isna(eager)
 
 

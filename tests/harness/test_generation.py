@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from suites import fronts, models
-from suites.backends.base import Backend, Generator, NotApplicable
+from suites import models
+from suites.backends.base import Backend, Generator
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge.machine_noise import MachineNoise
@@ -19,6 +19,7 @@ from suites.harness.present import details, overview
 from suites.harness.record import roofs
 from suites.harness.record.roofs import Roof, Roofs, Work
 from suites.harness.run import plan
+from suites.harness.run.single import CannotRun, Failed, SingleRuns
 from tests import messages
 from tests.harness import records
 
@@ -29,6 +30,12 @@ PROMPT, STEPS = 9, 5
 def case(model, phase, **shape):
     sizes = {"batch": 1, "sequence": PROMPT} | shape
     return Case(model, sizes, options={"phase": phase, "steps": STEPS})
+
+
+def verified(asked, backend):
+    suite = spec.of_model(asked.model, {}, backends=["eager"])
+    with SingleRuns() as runs:
+        return runs.measure(asked, BackendRef(backend), suite, timed=False)
 
 
 def built(model, phase, **shape):
@@ -85,8 +92,8 @@ options = { phase = "decode", steps = 5 }
         pytest.param("gpt2-tiny", "openvino", "decode", 1, marks=pytest.mark.long),
     ],
 )
-def test_every_backend_steps_to_the_logits_of_the_model_without_a_cache(model, backend, phase, batch, tmp_path):
-    found = fronts.checked(case(model, phase, batch=batch), BackendRef(backend), tmp_path)
+def test_every_backend_steps_to_the_logits_of_the_model_without_a_cache(model, backend, phase, batch):
+    found = verified(case(model, phase, batch=batch), backend)
     assert 0 < found.error < 1e-5
     assert found.facts["tokens"] == {phase: batch * (PROMPT if phase == "prefill" else STEPS)}
     if backend == "engine":  # every step goes over the whole cache
@@ -104,24 +111,24 @@ def test_every_backend_steps_to_the_logits_of_the_model_without_a_cache(model, b
         ),
     ],
 )
-def test_a_decoder_quantises_what_the_definition_does(precision, phase, tmp_path):
+def test_a_decoder_quantises_what_the_definition_does(precision, phase):
     """The table of positions, too, which both read by index."""
     asked = replace(case("gpt2-tiny", phase), precision=precision)
-    assert 0 < fronts.checked(asked, BackendRef("engine"), tmp_path).error < 1e-5
+    assert 0 < verified(asked, "engine").error < 1e-5
 
 
 @pytest.mark.parametrize(
     ("fault", "wrong"), [("StaleCache", "output 1: "), ("OldPrompt", "output 0: "), ("OneBuffer", "output 0: ")]
 )
-def test_a_planted_fault_is_wrong_where_it_begins_and_is_not_timed(fault, wrong, tmp_path):
+def test_a_planted_fault_is_wrong_where_it_begins_and_is_not_timed(fault, wrong):
     """The first step of a stale cache is right; only later ones miss something."""
-    with pytest.raises(fronts.WrongResult, match=wrong):
-        fronts.checked(case("qwen3-tiny", "decode"), BackendRef(f"{FAKES}:{fault}"), tmp_path)
+    with pytest.raises(Failed, match=f"wrong: {wrong}"):
+        verified(case("qwen3-tiny", "decode"), f"{FAKES}:{fault}")
 
 
-def test_a_backend_that_cannot_generate_says_so(tmp_path):
-    with messages.raises(NotApplicable):
-        fronts.checked(case("gpt2-tiny", "decode"), BackendRef(f"{__file__}:Plain"), tmp_path)
+def test_a_backend_that_cannot_generate_says_so():
+    with messages.raises(CannotRun):
+        verified(case("gpt2-tiny", "decode"), f"{__file__}:Plain")
 
 
 class Plain(Backend):

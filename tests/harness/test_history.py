@@ -14,13 +14,14 @@ import pytest
 
 from engine import _native
 from suites.backends import revisions, versions
-from suites.cli import main
+from suites.cli import history, main
 from suites.harness.errors import UsageError
 from suites.harness.judge import steps
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.record import reasons, store
+from suites.harness.record import machine, reasons, store
 from suites.harness.record.commits import CommitRecord, CountedCase
 from suites.harness.record.facts import Facts
+from suites.harness.run import runner
 from suites.history.asv_results import COLUMNS, LATENCY, write_results
 from suites.history.commits import list_commits
 from tests import messages
@@ -135,14 +136,14 @@ def test_a_planted_regression_is_named_and_nothing_else(toy, measured):
     _, names = toy
     answer, _ = measured
     (case,) = answer["cases"]
-    words = {one["commit"]: one["verdict"] for one in case["commits"]}
+    words = {one["commit"]: one["verdict"] or one["note"] for one in case["commits"]}
     assert words[names["first"]] == "first"
     assert words[names["slower"]] == "slower"
     assert words[names["broken"]] == "failed"
     assert words[names["mended"]] == "same code"
     assert words[names["renamed"]] != "slower"
     (step,) = [one for one in case["commits"] if one["verdict"] == "slower"]
-    assert step["ratio"]["low"] > 2
+    assert step["speed"]["high"] < 0.5
     assert step["subject"] == "Wait in every call"
 
 
@@ -244,9 +245,9 @@ def test_a_step_in_stored_times_is_named_and_is_in_the_files_of_asv(tmp_path):
     run = store.Run(tmp_path / "run.jsonl", records.environment(suite="history"), [*lines, *commits])
     (track,) = steps.follow(run, MachineNoise())
     first, same, slower = track.points
-    assert (first.word, slower.word) == ("first", "slower")
+    assert (first.verdict, first.note, slower.verdict, slower.note) == (None, "first", "slower", "")
     assert not same.is_step
-    assert slower.ratio.low > 1.5
+    assert slower.speed.high < 1 / 1.5
     assert [point.changes for point in track.points] == [{}, {}, {"launches": (30, 28)}]
     place = write_results([track], run.environment, tmp_path / "asv")
     told = json.loads((place / f"{names[2][:8]}-history.json").read_text())["results"]
@@ -266,7 +267,7 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
     assert "counts alone" in out
     (path,) = store.run_files(tmp_path / "results")
     (track,) = steps.follow(store.read(path), MachineNoise())
-    assert [point.word for point in track.points] == ["first", "not timed", "failed", "same code"]
+    assert [point.note for point in track.points] == ["first", "not timed", "failed", "same code"]
     words = " ".join(out.split())
     assert f"launches {track.points[0].counts['launches']}" in words  # the first row has all counts
     assert "latency" not in words  # nothing was timed, so nothing is said of times
@@ -276,11 +277,10 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--suite", "transfomer", "--dry-run"], "did you mean 'transformer'"),
+        (["--suite", "transfomer", "--dry-run"], "did you mean 'transformer_sweep'"),
         (["--only", "thread == 1", "--dry-run"], "did you mean 'threads'"),
         (["--only", "threads == 99", "--dry-run"], "leaves no case of suite history"),
         (["--asv", f"{__file__}/asv", "--dry-run"], f"{__file__}/asv: cannot be written: {__file__} is a file"),
-        (["--counts-only", "--generations", "5"], "--generations is for times, and --counts-only takes none"),
     ],
 )
 def test_a_history_checks_its_options_before_it_builds_or_lists(toy, tmp_path, capsys, options, told):
@@ -293,18 +293,28 @@ def test_a_history_checks_its_options_before_it_builds_or_lists(toy, tmp_path, c
     assert told in err
 
 
-def test_an_interrupted_build_says_what_is_kept(toy, tmp_path, monkeypatch, capsys):
-    def interrupt(*_arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(revisions, "prepare", interrupt)
+def test_a_history_is_resumed_with_the_arguments_that_it_has_kept(toy, tmp_path, monkeypatch, capsys):
     folder, names = toy
-    with pytest.raises(SystemExit) as stop:
-        main(["history", "--repository", str(folder), "--since", names["slower"], "--results", str(tmp_path)])
-    _, err = capsys.readouterr()
-    assert stop.value.code == 130
-    assert "engines whose build was finished are kept, and the next run uses them" in err
-    assert err.splitlines()[-1] == "interrupted; nothing was stored"
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def interrupt(request, results, _reporter, invocation):
+        seen.append(([one.name for one in request.commits], [run.path for run in invocation.earlier]))
+        if not invocation.earlier:
+            first = records.environment(suite="history", machine=machine.slug(), **machine.revision())
+            path = store.new_path(results, "history", first)
+            with store.Writer(path) as writer:
+                writer.append(first)
+            invocation.keep(path)
+        raise runner.Interrupted(invocation.last)
+
+    monkeypatch.setattr(history, "measure", interrupt)
+    for arguments in (["--repository", str(folder), "--since", names["slower"]], ["--resume", "last:history"]):
+        with pytest.raises(SystemExit, match="130"):
+            main(["history", *arguments])
+    (path,) = store.all_run_files(tmp_path / "results")
+    assert seen == [(seen[0][0], []), (seen[0][0], [path])]
+    assert capsys.readouterr().err.endswith(f"to continue: enginebench history --resume {path.stem}\n")
 
 
 def test_a_revision_is_a_backend(toy, cache, monkeypatch):
@@ -340,20 +350,6 @@ def test_stored_histories_are_written_for_asv_again(measured, tmp_path, capfd):
     assert "no stored history" in run_command(capfd, "--write-asv", "--results", str(tmp_path / "empty")).err
 
 
-def test_clear_removes_the_builds_of_one_repository_and_counts_them_also_in_json(toy, tmp_path, monkeypatch, capfd):
-    folder, _names = toy
-    monkeypatch.setattr(revisions, "kept_folder", lambda: tmp_path)
-    mine = tmp_path / revisions._name_repository(folder)
-    for commit in ("one", "two"):
-        (mine / commit).mkdir(parents=True)
-    (tmp_path / "other" / "three").mkdir(parents=True)
-    answer = run_command(capfd, "--clear", "--repository", str(folder), "--json")
-    assert (json.loads(answer.out), answer.err) == ({"repository": str(folder), "commits": 2}, "")
-    assert not mine.exists()
-    assert (tmp_path / "other" / "three").exists()
-    assert run_command(capfd, "--clear", "--repository", str(folder)).out == "removed the builds of 0 commits\n"
-
-
 def run_command(capfd, *arguments):
     with pytest.raises(SystemExit):
         main(["history", *arguments])
@@ -377,18 +373,6 @@ def test_a_dry_run_refuses_what_a_run_refuses(toy, capfd):
     folder, names = toy
     arguments = ["--repository", str(folder), "--since", names["slower"], "--dry-run", "--suite", "nope"]
     assert "nope" in run_command(capfd, *arguments).err
-
-
-def test_resuming_names_the_options_that_it_needs(tmp_path, capfd):
-    told = run_command(capfd, "--resume", "--results", str(tmp_path)).err
-    assert "no unfinished history of this machine" in told
-    machine = store.here().machine
-    path = store.runs_folder(tmp_path, machine) / "20261120T120000Z_abc_history.jsonl"
-    plan = {"options": ["--since", "v1", "--every", "5"]}
-    with store.Writer(path) as writer:
-        writer.append(records.environment(suite="history", machine=machine, plan=plan))
-    told = run_command(capfd, "--resume", "--results", str(tmp_path)).err
-    assert "enginebench history --since v1 --every 5 --resume" in told
 
 
 @pytest.mark.parametrize(

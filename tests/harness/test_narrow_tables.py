@@ -18,7 +18,6 @@ from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import AblationRecord
 from suites.harness.run.stopwatch import Stopwatch
 from tests.forms import shorten
-from tests.harness import records
 from tests.harness.commands import call
 
 COLUMNS = 40
@@ -195,47 +194,3 @@ def test_a_plain_table_cuts_no_word_off(columns, monkeypatch, capsys):
     assert max(map(len, printed.splitlines())) <= columns
     words = [word for row in rows for value in row.values() for word in str(value).split() if len(word) <= columns - 2]
     assert all(printed.count(word) >= words.count(word) for word in words)
-
-
-WIDENED = [("0", "80"), ("1", "20"), ("19", "20"), ("21", "21"), ("9" * 18, "10000")]
-"""A width, and the one that is meant."""
-
-
-@pytest.mark.parametrize(
-    ("command", "columns", "meant"),
-    [
-        pytest.param(command, *widths, marks=[] if command == "list runs" or widths[0] == "1" else pytest.mark.long)
-        for command in ("list suites", "list runs", "show last", "--help")
-        for widths in WIDENED
-    ],
-)
-def test_a_width_in_which_nothing_can_be_printed_is_widened(command, columns, meant, monkeypatch, capsys, tmp_path):
-    arguments = command.split()
-    if command not in ("--help", "list suites"):
-        arguments += ["--results", str(tmp_path)]
-        with store.Writer(store.runs_folder(tmp_path) / "20261121T101112Z_abc_tiny.jsonl") as writer:
-            writer.append(records.environment(), records.summary(), records.summary(backend="engine"))
-    printed = []
-    for width in (columns, meant):
-        monkeypatch.setenv("COLUMNS", width)
-        printed.append(call(capsys, *arguments))
-        assert (printed[-1][0], printed[-1][2]) == (0, "")
-    assert printed[0] == printed[1]
-    assert printed[0][1].strip()
-
-
-@pytest.mark.parametrize(
-    ("text", "variable"),
-    [
-        pytest.param("\N{SUPERSCRIPT TWO}", "COLUMNS", id="superscript-COLUMNS"),
-        pytest.param("\N{SUPERSCRIPT TWO}", "LINES", id="superscript-LINES", marks=pytest.mark.long),
-        pytest.param("1" * 5000, "COLUMNS", id="long-COLUMNS", marks=pytest.mark.long),
-        pytest.param("1" * 5000, "LINES", id="long-LINES"),
-    ],
-)
-def test_a_size_of_the_terminal_that_is_no_number_has_no_effect(variable, text, monkeypatch, capsys):
-    monkeypatch.delenv(variable, raising=False)
-    usual = call(capsys, "list", "suites")
-    monkeypatch.setenv(variable, text)
-    assert call(capsys, "list", "suites") == usual
-    assert usual[0] == 0

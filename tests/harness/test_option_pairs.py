@@ -14,17 +14,9 @@ from tests.harness.test_command_line import call
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["history", "--clear", "--write-asv"], "--write-asv writes what is stored, so --clear has no effect"),
         (
             ["history", "--write-asv", "--since", "HEAD~2"],
             "--write-asv writes what is stored, so --since has",
-        ),
-        (["history", "--clear", "--results", "x"], "--clear removes builds, so --results has no effect"),
-        (["history", "--clear", "--dry-run"], "--clear removes builds, so --dry-run has no effect"),
-        (["history", "--since", "HEAD", "--resume", "--dry-run"], "--resume continues to time commits, and --dry-run"),
-        (
-            ["history", "--since", "HEAD", "--resume", "--counts-only"],
-            "--resume continues to time commits, and --cou",
         ),
         (["show", "--details", "--json"], "--details is for the tables of a terminal, and --json is another form"),
         (["show", "--details", "--csv"], "--details is for the tables of a terminal, and --csv is another form"),
@@ -52,23 +44,7 @@ def test_options_of_which_one_would_have_no_effect_are_refused(arguments, told, 
     assert not list(tmp_path.iterdir())
 
 
-THREADS = "the threads are a part of the case; use --threads 2, or threads = 2 in the file of a suite"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["run", "mlp", "--dry-run"], THREADS),
-        (["ablate", "mlp", "--dry-run"], THREADS),
-        (["profile", "mlp"], THREADS),
-        (["profile", "mlp", "--backends", "eager"], THREADS),
-        (["tune", "gpt2"], "kernels of a GPU have no threads of the CPU"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_no_command_takes_threads_as_a_field_of_the_configuration(arguments, told, capsys):
-    told = f"enginebench: --config 'threads=2': {told}\n"
-    assert call(capsys, *arguments, "--config", "threads=2") == (2, "", told)
+THREADS = "the threads are a part of the case; use --threads N, or threads = N in a suite or in a marker of pytest"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +56,8 @@ def test_no_command_takes_threads_as_a_field_of_the_configuration(arguments, tol
         (["ablate", "mlp", "--dry-run", "--backend", "engine[threads=2]"], "backend engine: "),
         (["profile", "mlp", "--backends", "engine[threads=2]"], "backend engine: "),
         (["accuracy", "mlp", "--backends", "engine[threads=2]"], "backend engine: "),
+        (["profile", "mlp", "--backend", "engine[threads=2]"], "--backend: backend engine: "),
+        (["tune", "gpt2", "--backend", "engine[threads=2]"], "--backend: backend engine: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -87,19 +65,11 @@ def test_no_command_takes_threads_in_a_label(arguments, told, capsys):
     assert call(capsys, *arguments) == (2, "", f"enginebench: {told}{THREADS}\n")
 
 
-@pytest.mark.parametrize("value", ["x", "0", "-2", "02", "\N{SUPERSCRIPT TWO}"])
-@pytest.mark.parametrize("arguments", [["--backends", "engine[threads={}]"], ["--config", "threads={}"]])
-def test_the_advice_on_threads_repeats_no_value_that_is_no_number_of_threads(arguments, value, capsys):
-    status, out, err = call(capsys, "run", "mlp", "--dry-run", *(one.format(value) for one in arguments))
-    assert (status, out) == (2, "")
-    assert err.endswith(f": {THREADS.replace('2', 'N')}\n")
-
-
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("backends = ['engine[threads=2]']", "models[0].backends: backend engine: "),
-        ("switches = [{}, { threads = '2' }]", "models[0].switches: "),
+        ("switches = [{}, { threads = '2' }]", "models[0].switches: backend engine: "),
     ],
 )
 def test_no_suite_takes_threads_in_a_label_or_switch(line, told, capsys, tmp_path):

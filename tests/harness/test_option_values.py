@@ -38,7 +38,6 @@ def test_an_ablation_of_no_switches_is_refused(switches, ways, capsys, tmp_path)
         (["profile", "mlp", "--results", ""], "--results '': expected the path of a folder"),
         (["accuracy", "mlp", "--precision", ""], "--precision '': expected values separated by commas"),
         (["accuracy", "mlp", "--sensitivity", ""], "--sensitivity: unknown precision ''"),
-        (["accuracy", "mlp", "--markdown", ""], "--markdown '': expected the path of a file"),
         (["show", "--results", ""], "--results '': expected the path of a folder"),
         (["show", "--case", ""], "--case '': expected a part of the name of a case"),
         (["run", "mlp", "--recipe", "", "--dry-run"], "--recipe '': expected the path of a file"),
@@ -121,15 +120,14 @@ def test_the_estimate_of_many_generations_grows_with_their_number(capsys, tmp_pa
 
 @pytest.mark.parametrize("names", [["mlp", "mlp"], ["bert", "mlp", "mlp"], ["mlp", "copy"]], ids=" ".join)
 def test_targets_that_ask_for_the_same_measurements_are_refused(names, capsys, tmp_path, root):
-    copy = tmp_path / "mlp.toml"
-    copy.write_text((root / "suites/mlp.toml").read_text())
-    given = [str(copy) if name == "copy" else name for name in names]
+    copy = tmp_path / "mlp_sweep.toml"
+    copy.write_text((root / "suites/mlp_sweep.toml").read_text())
+    given = [str(copy) if name == "copy" else f"{name}_sweep" for name in names]
     status, out, err = call(capsys, "run", *given, "--dry-run")
-    last = (
-        "mlp is given twice; give it once" if "copy" not in names else f"mlp and {copy} ask for the same measurements"
-    )
+    is_copy = "copy" in names
+    told = f"and {copy} ask for the same measurements" if is_copy else "is given twice; give it once"
     assert (status, out) == (2, "")
-    assert err.startswith(f"enginebench: {last}")
+    assert err.startswith(f"enginebench: mlp_sweep {told}")
 
 
 @pytest.mark.parametrize(("baseline", "told"), [("foo", "unknown backend 'foo'"), ("", "backend '': expected name")])
@@ -180,13 +178,12 @@ def test_a_results_folder_that_is_a_file_is_refused_as_such(arguments, place, ca
     assert call(capsys, *arguments, *checkout, "--results", place) == (2, "", told)
 
 
-@pytest.mark.parametrize("option", ["--into", "--results"])
-def test_a_script_refuses_an_empty_path(option, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["script.py", option, ""])
+def test_a_script_refuses_an_empty_path(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["script.py", "--into", ""])
     with pytest.raises(SystemExit) as ended:
-        scripts.output_parser("A table.", "marker").parse_args()
+        scripts.make_parser("A table.", "marker").parse_args()
     assert ended.value.code == 2
-    assert f"argument {option}: expected a path, got an empty text" in capsys.readouterr().err
+    assert "argument --into: expected a path, got an empty text" in capsys.readouterr().err
 
 
 LONG = "1" * 5000
@@ -198,9 +195,9 @@ LONG = "1" * 5000
     ("arguments", "told"),
     [
         (["--threads", "{}"], "--threads '{}': expected whole numbers of at least 1, separated by commas"),
-        (["--size", "batch={}"], "--size batch '{}': expected whole numbers of at least 0, separated by commas"),
+        (["--set", "batch={}"], "batch='{}' is no integer of at least 1"),
     ],
-    ids=["threads", "size"],
+    ids=["threads", "set"],
 )
 def test_digits_that_python_reads_as_no_number_are_refused(arguments, told, text, capsys):
     status, out, err = call(capsys, "run", "mlp", *(one.format(text) for one in arguments), "--dry-run")

@@ -27,12 +27,12 @@ from suites.harness.present import (
 from suites.harness.present.terminal import print_table
 from suites.harness.record import store
 from suites.harness.record.reasons import join_lines
-from suites.harness.record.schema import Compared, Error, Latency, PerToken, Ratio
+from suites.harness.record.schema import Compared, Error, Latency, PerToken, Speed
 from tests.forms import shorten
 from tests.harness import records
 
 PEERS = {"eager": 4.0, "torch_compile": 3.0, "onnxruntime": 2.0, "onnxruntime[without=SkipLayerNormFusion]": 1.9}
-VERDICTS = {"ahead": "faster", "behind": "slower", "level": "same", "unclear": "unclear"}
+VERDICTS = ("faster", "slower", "same", "unclear")
 
 
 def row(backend, seconds, **fields):
@@ -40,13 +40,13 @@ def row(backend, seconds, **fields):
     return records.summary(**{"backend": backend, "latency": latency, "floor": 0.05} | fields)
 
 
-def case(name="mlp", engine=1e-3, word="ahead", peers=PEERS, engine_fields=(), **fields):
+def case(name="mlp", engine=1e-3, verdict="faster", peers=PEERS, engine_fields=(), **fields):
     """Rows of a case in which the engine takes `engine` seconds and the peers multiples of a millisecond."""
     fields = {"case": f"{name}/b1/t1/fp32", "model": name} | fields
     rows = [row(label, seconds * 1e-3, **fields) for label, seconds in peers.items()]
     best = min(peers, key=peers.get)
-    value = engine / (peers[best] * 1e-3)
-    peer = Compared(backend=best, ratio=Ratio(value, value * 0.9, value * 1.1), verdict=VERDICTS[word], detectable=0.1)
+    value = peers[best] * 1e-3 / engine
+    peer = Compared(backend=best, speed=Speed(value, value / 1.1, value / 0.9), verdict=verdict, detectable=0.1)
     return [*rows, row("engine", engine, **fields, best_peer=peer, **dict(engine_fields))]
 
 
@@ -64,14 +64,14 @@ def printed(described, width, **options):
 # --- what it says -----------------------------------------------------------------------
 
 
-def test_the_lead_is_the_time_of_the_fastest_other_backend_over_the_engines():
+def test_the_lead_is_the_speed_of_the_engine_against_the_fastest_other_backend():
     (line,) = described(case()).lines
-    assert line.leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "ahead"),)
+    assert line.leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "faster"),)
 
 
-@pytest.mark.parametrize("word", VERDICTS)
-def test_a_verdict_is_one_word_from_the_engines_side(word):
-    assert described(case(word=word)).lines[0].leads[0].word == word
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_verdict_is_that_of_the_engine(verdict):
+    assert described(case(verdict=verdict)).lines[0].leads[0].verdict == verdict
 
 
 def test_one_unit_holds_for_a_line_and_the_fastest_is_marked_in_it():
@@ -81,7 +81,7 @@ def test_one_unit_holds_for_a_line_and_the_fastest_is_marked_in_it():
     assert [time.is_best for time in line.times] == [False, False, False, True]
 
 
-def test_forms_of_a_competitor_share_a_column_that_has_the_fastest_and_a_mark():
+def test_forms_of_a_backend_share_a_column_that_has_the_fastest_and_a_mark():
     found = described(case())
     assert found.columns == ("eager", "torch_compile", "onnxruntime", "engine")
     assert "f" in found.lines[0].marks
@@ -107,8 +107,8 @@ def test_forms_of_the_engine_have_columns_of_their_own():
 
 
 def test_the_sentence_counts_who_is_first_and_what_is_told_from_noise():
-    slow = case("bert", engine=3e-3, word="behind")
-    found = described(case("a"), case("b", word="unclear"), slow)
+    slow = case("bert", engine=3e-3, verdict="slower")
+    found = described(case("a"), case("b", verdict="unclear"), slow)
     expected = "Engine first in 2 of 3 cases, beyond noise in 1; another backend first in 1, beyond noise in 1."
     assert found.closing == expected
     missing = case("c")
@@ -123,7 +123,7 @@ def test_the_lead_of_another_form_is_not_that_of_an_engine_that_failed():
     rows.append(other.model_copy(update={"case": rows[0].case}))
     found = described(rows)
     assert (found.leads, found.lines[0].leads) == ((), ())
-    assert found.closing == "No case has a time of the engine and of a competitor."
+    assert found.closing == "No case has a time of the engine and of another backend."
     for text in (printed(found, 200), overview_markdown.write_markdown(found, records.environment(), "guide")):
         assert "vs best other" not in text
         assert "1.90x" not in text
@@ -134,7 +134,7 @@ def test_the_lead_of_another_form_is_not_that_of_an_engine_that_failed():
 
 def test_where_only_another_form_was_planned_the_lead_is_that_of_it():
     rows = [one.model_copy(update={"backend": one.backend.replace("engine", "engine_dynamo")}) for one in case()]
-    assert described(rows).lines[0].leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "ahead"),)
+    assert described(rows).lines[0].leads == (overview.LeadCell("1.90x", "[1.73, 2.11]", "faster"),)
 
 
 def test_without_the_engine_there_is_no_lead_and_no_sentence():
@@ -393,7 +393,7 @@ def test_markdown_is_one_line_a_case_with_the_fastest_in_bold_and_a_link_to_the_
     text = overview_markdown.write_markdown(described(case(), case("bert")), records.environment(), "guide.md")
     table = [line.replace("\N{NO-BREAK SPACE}", " ") for line in text.splitlines() if line.startswith("| ")][2:]
     assert table == [
-        f"| {name} b1 | 1.90x [1.73, 2.11] | ahead | ms | **1.00** | 4.00 | 3.00 | 1.90 | 1.05x | f |"
+        f"| {name} b1 | 1.90x [1.73, 2.11] | faster | ms | **1.00** | 4.00 | 3.00 | 1.90 | 1.05x | f |"
         for name in ("mlp", "bert")
     ]
     assert "<br>" not in text
@@ -416,7 +416,7 @@ def test_a_block_ranks_the_rows_and_says_who_leads_by_how_much():
     text = block(case("bert", shape={"batch": 1, "sequence": 128}), 100)
     title, header, *lines = text.splitlines()
     assert title == "bert  batch 1, sequence 128, 1 thread, fp32"
-    assert header.strip() == "engine first, 1.90x ahead of onnxruntime[a] [1.73, 2.11]"
+    assert header.strip() == "engine first, 1.90x as fast as onnxruntime[a] [1.73, 2.11]: faster"
     order = [line.split()[0] for line in lines[1:6]]
     assert order == ["engine", "onnxruntime[a]", "onnxruntime", "torch_compile", "eager"]
     assert "[a] without=SkipLayerNormFusion" in text
@@ -435,16 +435,16 @@ def test_a_block_gives_no_speed_against_a_baseline_without_a_time():
 
 def test_a_case_with_forms_of_the_engine_only_says_which_form_is_compared_with_which():
     one, other = "engine[fallback=torch]", "engine[disable=fuse_gelu]"
-    over = Compared(backend=other, ratio=Ratio(0.8, 0.75, 0.9), verdict="faster", detectable=0.1)
+    over = Compared(backend=other, speed=Speed(1.25, 1 / 0.9, 1 / 0.75), verdict="faster", detectable=0.1)
     rows = [
         row(one, 1e-3, baseline=one, runner_up=over),
-        row(other, 1.25e-3, baseline=one, ratio=Ratio(1.25, 1.1, 1.3)),
+        row(other, 1.25e-3, baseline=one, speed=Speed(0.8, 0.77, 0.91)),
     ]
-    told = f"mlp b1: {one} is 1.25x as fast as {other} [1.11, 1.33]: ahead."
+    told = f"mlp b1: {one} is 1.25x as fast as {other} [1.11, 1.33]: faster."
     assert told in " ".join(printed(described(rows), 160).split())
     assert told in overview_markdown.write_markdown(described(rows), records.environment(), "guide.md")
     text = block(rows, 100)
-    assert "engine[fallback=torch] first, 1.25x ahead of engine[a] [1.11, 1.33]" in text
+    assert "engine[fallback=torch] first, 1.25x as fast as engine[a] [1.11, 1.33]: faster" in text
     assert "speed vs engine[fallback=torch]" in text
     long = "engine[disable=fuse_gelu+fuse_rope]"
     text = block([row(long, 1e-3, baseline=long), row("engine[plans=2]", 2e-3, baseline=long)], 100)
@@ -461,20 +461,23 @@ def test_an_overview_says_which_form_of_the_engine_is_compared():
 
 def test_a_block_says_when_medians_and_paired_rounds_give_different_orders():
     def compared(value):
-        peer = Compared(backend="eager", ratio=Ratio(value, value / 2, value * 2), verdict="unclear")
+        peer = Compared(backend="eager", speed=Speed(value, value / 2, value * 2), verdict="unclear")
         return {"best_peer": peer}
 
-    first = [row("eager", 1.02e-3), row("engine", 1e-3, **compared(1.25))]
-    expected = "engine first by median latency, but 0.80x as fast as eager in paired rounds [0.40, 1.60]: within noise"
+    first = [row("eager", 1.02e-3), row("engine", 1e-3, **compared(0.80))]
+    expected = (
+        "engine first by median latency, but in paired rounds engine 0.80x as fast as eager [0.40, 1.60]: unclear"
+    )
     assert expected in block(first, 160)
-    second = [row("eager", 1e-3), row("engine", 1.02e-3, **compared(0.8))]
-    expected = "eager first by median latency, but engine 1.25x as fast in paired rounds [0.62, 2.50]: within noise"
+    second = [row("eager", 1e-3), row("engine", 1.02e-3, **compared(1.25))]
+    expected = "eager first by median latency, but in paired rounds engine 1.25x as fast as eager [0.62, 2.50]: unclear"
     assert expected in block(second, 160)
 
 
-def test_a_block_says_when_the_engine_is_behind_or_not_told_from_noise():
-    assert "onnxruntime[a] first, engine 1.58x behind [1.42, 1.74]" in block(case(engine=3e-3, word="behind"), 160)
-    assert block(case(word="unclear"), 160).splitlines()[0].endswith("[1.73, 2.11]: within noise")
+def test_a_block_says_when_the_engine_is_slower_or_not_told_from_noise():
+    expected = "onnxruntime[a] first, engine 0.63x as fast as onnxruntime[a] [0.58, 0.70]: slower"
+    assert expected in block(case(engine=3e-3, verdict="slower"), 160)
+    assert block(case(verdict="unclear"), 160).splitlines()[0].endswith("[1.73, 2.11]: unclear")
 
 
 def test_bars_are_as_long_as_the_times():
@@ -485,7 +488,7 @@ def test_bars_are_as_long_as_the_times():
 
 def test_speeds_are_baseline_over_row():
     lines = case(peers={"eager": 4.0})
-    lines[-1].ratio = Ratio(0.25, 0.2, 0.5)
+    lines[-1].speed = Speed(4.0, 2.0, 5.0)
     assert "4.00x [2.00, 5.00]" in block(lines)
 
 
@@ -508,7 +511,7 @@ def test_the_lead_over_a_backend_whose_row_is_missing_is_told():
     (one,) = standing.judge_cases([row for row in case() if row.backend == "engine"])
     console = Console(width=80, file=io.StringIO())
     ranked.print_block(console, one)
-    assert f"engine first, 1.90x ahead of {one.lead.other} " in console.file.getvalue()
+    assert f"engine first, 1.90x as fast as {one.lead.other} " in console.file.getvalue()
 
 
 # --- pictures ---------------------------------------------------------------------------
@@ -516,13 +519,13 @@ def test_the_lead_over_a_backend_whose_row_is_missing_is_told():
 
 def test_a_picture_is_drawn_for_light_and_dark_pages_and_is_the_same_again(tmp_path):
     pytest.importorskip("matplotlib", reason="pictures need the extra plots")
-    lines = [*case("bert"), *case("mlp", engine=3e-3, word="behind")]
+    lines = [*case("bert"), *case("mlp", engine=3e-3, verdict="slower")]
     target = tmp_path / "lead.svg"
     picture.draw(target, lines, records.environment(), None)
     first = target.read_text()
     for text in (first, (tmp_path / "lead-dark.svg").read_text()):
-        assert "1.90x ahead" in text
-        assert "0.63x behind" in text
+        assert "1.90x faster" in text
+        assert "0.63x slower" in text
         assert "bert b1" in text
     assert picture.LIGHT.text in first
     picture.draw(target, lines, records.environment(), None)
@@ -535,7 +538,7 @@ def test_a_plot_has_the_axis_in_the_middle_and_the_interval_on_its_side():
     (line,) = [line for line in console.file.getvalue().splitlines() if line.startswith("mlp b1 ")]
     assert line.index("\u2502") < line.index("\u25cf")
     assert "2.00x eager" in line
-    assert line.endswith("ahead")
+    assert line.endswith("faster")
 
 
 def test_marks_are_single_signs():

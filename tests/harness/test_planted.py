@@ -54,7 +54,7 @@ def test_a_fault_takes_no_other_row_with_it(outcome, rows):
 
 def test_a_wrong_result_has_no_time(rows):
     line = rows["Wrong"]
-    assert (line.status, line.latency, line.ratio, line.verdict) == ("wrong", None, None, None)
+    assert (line.status, line.latency, line.speed, line.verdict) == ("wrong", None, None, None)
     assert line.error.relative == pytest.approx(0.01, rel=0.05)
     assert "relative error" in line.reason
 
@@ -128,13 +128,13 @@ def test_a_slow_backend_is_called_slower(rows):
     line = rows["Slower"]
     assert line.verdict == "slower"
     assert line.latency.min > 0.002
-    assert line.ratio.low > 1
+    assert line.speed.high < 1
 
 
 def test_the_baseline_runs_twice_and_its_pair_is_the_floor(rows):
-    assert rows["eager#2"].ratio.low < rows["eager#2"].ratio.high
+    assert rows["eager#2"].speed.low < rows["eager#2"].speed.high
     assert {line.floor for line in rows.values()} == {rows["eager"].floor}
-    assert rows["eager"].ratio is None
+    assert rows["eager"].speed is None
 
 
 def test_phases_are_measured_and_unknown_is_null(rows):
@@ -199,6 +199,6 @@ def test_a_backend_for_which_a_case_makes_no_sense_is_not_applicable_and_the_run
     run = store.read(path)
     row = {line.backend.rpartition(":")[2]: line for line in run.of(Summary)}["Elsewhere"]
     assert (row.status, row.reason) == ("not applicable", "only for models of another kind")
-    assert (row.latency, row.ratio, row.verdict) == (None, None, None)
+    assert (row.latency, row.speed, row.verdict) == (None, None, None)
     asked = [line.generation for line in run.of(Samples) if line.backend == row.backend]
     assert asked == [0], "what makes no sense once is not asked again"

@@ -94,8 +94,6 @@ def test_others_do_rounded_precisions(name, precision, tmp_path):
     ("name", "precision", "told"),
     [
         ("eager", "int8_weight", "eager does fp32, bf16, fp16 on cpu, cuda; the case asks for int8_weight on cpu"),
-        ("onnxruntime", "bf16", "has no kernels for bfloat16"),
-        ("onnxruntime", "fp16", "widens float16 weights"),
         ("engine", "int8_static", "needs scales of activations"),
     ],
 )

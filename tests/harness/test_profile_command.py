@@ -16,7 +16,7 @@ from suites.harness.present.progress import LiveReporter
 from suites.harness.record import store
 from suites.harness.record.launches import NodeRecord
 from suites.harness.record.roofs import Roofs
-from suites.harness.record.schema import Compared, Ratio
+from suites.harness.record.schema import Compared, Speed
 from suites.harness.run.runner import Outcome
 from tests.forms import shorten
 from tests.harness import records
@@ -28,9 +28,11 @@ LINES = [
         baseline="engine",
         latency=TIMES[0],
         roof_share=0.75,
-        best_peer=Compared(backend="eager", ratio=Ratio(0.8, 0.77, 0.83), verdict="faster"),
+        best_peer=Compared(backend="eager", speed=Speed(1.25, 1.2, 1.3), verdict="faster"),
     ),
-    records.summary(baseline="engine", latency=TIMES[1], ratio=Ratio(1.25, 1.2, 1.3), verdict="slower", roof_share=0.6),
+    records.summary(
+        baseline="engine", latency=TIMES[1], speed=Speed(0.8, 0.77, 0.83), verdict="slower", roof_share=0.6
+    ),
     records.summary(backend="openvino", baseline="engine", status="unavailable", reason="pip install openvino"),
 ]
 PROFILE = ["profile", "mlp", "--set", "widths=16-16", "--backends", "eager,openvino"]
@@ -60,7 +62,7 @@ def test_the_engine_and_the_others_take_turns_on_the_very_case_that_is_profiled(
     assert [ref.label for ref in refs] == ["engine", "engine#2", "eager", "openvino"]
     assert (plan.suite.name, results) == ("profile_mlp", tmp_path)
     out = capsys.readouterr().out
-    assert "engine first, 1.25x ahead of eager [1.20, 1.30]" in out
+    assert "engine first, 1.25x as fast as eager [1.20, 1.30]: faster" in out
     assert "pip install openvino" in out
 
 
@@ -68,7 +70,7 @@ def test_the_case_is_printed_once_on_a_terminal_that_shows_both_outputs(capsys, 
     with pytest.raises(SystemExit):
         main([*PROFILE])
     printed = capsys.readouterr()
-    assert printed.out.count("engine first, 1.25x ahead of eager") == 1
+    assert printed.out.count("engine first, 1.25x as fast as eager") == 1
     assert "engine first" not in printed.err
     assert "(1 of 1)" in printed.err, "the progress says that the case is done"
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
@@ -118,8 +120,8 @@ def test_a_model_is_profiled_in_the_precision_that_is_asked_for(
     [
         (["--precision", "bf61"], "--precision: unknown precision 'bf61'; did you mean 'bf16'"),
         (["--precision", "int8_static"], "--precision int8_static: int8_static needs scales"),
-        (["--config", "precision=bf16"], "use --precision bf16"),
-        (["--config", "target=triton"], "enginebench profile --device cuda"),
+        (["--backend", "onnxruntime"], "expected engine or engine[option=value,...]"),
+        (["--backend", "engine[planer=none]"], "did you mean 'planner'"),
         (["--device", "cuda"], "--device cuda: no CUDA device"),
         (["--device", "cudo"], "unknown device 'cudo'; did you mean 'cuda'"),
     ],
@@ -198,7 +200,7 @@ def recorded(monkeypatch, tmp_path):
 
 def test_the_launches_are_stored_as_a_run_if_that_is_asked_for(capsys, recorded, tmp_path):
     results = str(tmp_path / "results")
-    asked = ["--set", "widths=16-16", "--threads", "2", "--config", "disable=fuse_gelu", "--results", results]
+    asked = ["--set", "widths=16-16", "--threads", "2", "--backend", "engine[disable=fuse_gelu]", "--results", results]
     with pytest.raises(SystemExit) as ended:
         main(["profile", "mlp", *asked, "--record", "--json"])
     assert not ended.value.code

@@ -202,9 +202,6 @@ def test_an_ablation_keeps_the_path_of_a_pass_and_stores_its_name():
     ("arguments", "option"),
     [
         (["run", "mixed.toml", "--recipe", "unknown.toml"], "--recipe"),
-        pytest.param(
-            ["run", "mixed.toml", "--config", "recipe=unknown.toml"], "--config recipe", marks=pytest.mark.long
-        ),
         pytest.param(["accuracy", "mlp", "--recipe", "unknown.toml"], "--recipe", marks=pytest.mark.long),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -227,9 +224,9 @@ def test_a_recipe_need_not_fit_every_model(tmp_path):
     path = write_recipe(tmp_path, {"layers.2": "int8_weight"})
     cases = [Case("mlp", {"batch": 1}, options={"widths": widths}) for widths in ("16-16", "16-16-16")]
     timeouts = of_model("mlp", {}, backends=["engine"]).timeouts
-    check_recipes([path], {}, cases, timeouts, Reporter())
+    check_recipes([path], cases, timeouts, Reporter())
     with messages.raises(UsageError):
-        check_recipes([path], {}, cases[:1], timeouts, Reporter())
+        check_recipes([path], cases[:1], timeouts, Reporter())
 
 
 def test_run_has_a_further_row_for_a_recipe_and_a_row_of_the_suite_that_fails_leaves_the_others_alone(

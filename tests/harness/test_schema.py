@@ -25,7 +25,7 @@ from tests.harness import records
 GOLDEN = (
     "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first",
     "schema-2-precision", "schema-3-first", "schema-4-accuracy", "schema-5-history", "schema-5-kernels",
-    "schema-5-nodes", "schema-5-versions",
+    "schema-5-nodes", "schema-5-versions", "schema-6-ablation", "schema-6-speeds",
 )  # fmt: skip
 
 
@@ -72,6 +72,59 @@ def test_an_upgrade_to_schema_6_renames_one_verdict_and_the_shares_of_nodes_and_
     assert seen == set(old), "the golden files have each of them"
 
 
+def test_an_upgrade_to_schema_7_turns_ratios_of_times_into_speeds(root):
+    """The expected file was written by hand. Its numbers are exact: the inverse of 0.4 is 2.5."""
+    old, new = (
+        list(map(json.loads, (root / f"tests/golden/records/schema-{number}-speeds.jsonl").read_text().splitlines()))
+        for number in (6, 7)
+    )
+    assert [migrations.upgrade(line, 7) | {"schema": 7} for line in old] == new
+
+
+def read_upgraded(root, name, index):
+    """A line of a golden file in schema 6 and in schema 7."""
+    text = (root / f"tests/golden/records/{name}.jsonl").read_text().splitlines()[index]
+    return [migrations.upgrade(json.loads(text), schema) for schema in (6, 7)]
+
+
+def test_an_upgrade_to_schema_7_inverts_times_over_times(root):
+    old, new = ([line, line["best_peer"], line["runner_up"], *line["versions"]]
+                for line in read_upgraded(root, "schema-5-versions", 3))  # fmt: skip
+    for before, after in zip(old, new, strict=True):
+        ratio = before["ratio"]
+        assert after["speed"] == {"value": 1 / ratio["value"], "low": 1 / ratio["high"], "high": 1 / ratio["low"]}
+        assert (after["verdict"], "ratio" in after) == (before["verdict"], False)
+    kernel, upgraded = read_upgraded(root, "schema-5-kernels", 1)
+    assert upgraded["torch_speed"] == 1 / kernel["torch_ratio"]
+    assert upgraded["openblas_speed"] == 1 / kernel["openblas_ratio"]
+
+
+@pytest.mark.parametrize(
+    ("switch", "mode", "verdict", "speed", "expected"),
+    [
+        ("fuse_gelu", "leave_one_out", "pays", 1.25, "faster"),
+        ("fuse_gelu", "add_one_in", "costs", 1.25, "slower"),
+        ("level=basic", "leave_one_out", "pays", 0.8, "slower"),  # the usual value pays
+        ("level=basic", "leave_one_out", "costs", 0.8, "faster"),
+        ("level=basic", "leave_one_out", "same", 0.8, "same"),
+        ("a+b", "pair", "redundant", 0.8, "slower"),
+        ("a+b", "pair", "synergy", 0.8, "faster"),
+        ("a+level=basic", "pair", "independent", 0.8, "same"),
+    ],
+)
+def test_an_upgrade_to_schema_7_says_of_an_ablation_what_is_faster(switch, mode, verdict, speed, expected):
+    """The ratio of schema 6 is 1.25, of the time without the switch, or with its value, over the usual time."""
+    ratio = {"value": 1.25, "low": 1.0, "high": 2.0}
+    line = {"schema": 6, "kind": "ablation", "switch": switch, "mode": mode, "with": "engine", "without": "other",
+            "ratio": ratio, "verdict": verdict, "deltas": {"nodes": [10, 11]}}  # fmt: skip
+    new = migrations.upgrade(line, 7)
+    assert new["speed"] == (ratio if speed == 1.25 else {"value": 0.8, "low": 0.5, "high": 1.0})
+    assert new["verdict"] == expected
+    is_value = mode == "leave_one_out" and "=" in switch
+    told = (new["with"], new["without"], new["deltas"]["nodes"])
+    assert told == (("other", "engine", [11, 10]) if is_value else ("engine", "other", [10, 11]))
+
+
 def test_a_golden_file_is_read_and_written_back_in_todays_schema(golden, tmp_path):
     with store.Writer(tmp_path / "again.jsonl") as writer:
         writer.append(golden.environment, *golden.records)
@@ -113,7 +166,7 @@ def test_tokens_and_ablations_of_early_records_are_typed(root):
     assert sum(line.facts.tokens.values()) > 0
     effects = store.read(root / "tests/golden/records/schema-1-ablation.jsonl").of(AblationRecord)
     assert effects[0].with_ == "engine"
-    assert effects[0].ratio.low <= effects[0].ratio.value <= effects[0].ratio.high
+    assert effects[0].speed.low <= effects[0].speed.value <= effects[0].speed.high
 
 
 def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
@@ -132,9 +185,8 @@ def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
         {"kind": {}},
         {"schema": 0},
         {"facts": {"nodes": "many"}},
-        {"facts": {"nodes": "12"}},
-        {"seconds": [[1.0, "0.5"]]},
         {"kind": "environment", "schema": 1},
+        {"kind": "summary", "schema": 6, "ratio": {"value": 0, "low": 0, "high": 1}},
     ],
     ids=[
         "type",
@@ -145,9 +197,8 @@ def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
         "table as kind",
         "schema",
         "fact",
-        "digits",
-        "time",
         "migration",
+        "ratio",
     ],
 )
 def test_a_damaged_line_is_named_and_with_lenient_reading_left_out_alone(tmp_path, change):

@@ -14,7 +14,8 @@ from suites.accuracy.tasks import TASKS
 from suites.cli import run
 from suites.harness.declare import spec
 from suites.harness.record import store
-from suites.harness.record.schema import AccuracyRecord, Latency, Ratio, Score
+from suites.harness.record.invocation import Invocation
+from suites.harness.record.schema import AccuracyRecord, Latency, Score, Speed
 from suites.harness.run import plan, runner
 from suites.harness.run.reporter import Reporter
 from tests import forked
@@ -91,12 +92,12 @@ def test_scores_are_those_of_the_outputs_and_an_interrupted_scoring_goes_on_behi
         ]
     assert found[2].scores["error"].value == pytest.approx(sum(errors) / 8, rel=1e-3)
     assert found[2].weight_bytes < found[1].weight_bytes / 3
-    assert not scoring.lacks_scores(asked, store.read(path))
+    assert not scoring.list_groups(asked, store.read(path))
     whole = path.read_text()
     assert scoring.score(asked, path, Reporter()) == found
     assert path.read_text() == whole
     path.write_text("".join(whole.splitlines(keepends=True)[:-1]))
-    assert scoring.lacks_scores(asked, store.read(path))
+    assert scoring.list_groups(asked, store.read(path))
     again = scoring.score(asked, path, Reporter())
     assert [(one.backend, one.precision, one.scores) for one in again] == [
         (one.backend, one.precision, one.scores) for one in found
@@ -124,10 +125,10 @@ def entry(backend, precision, seconds, cosine=None, **fields):
     return row, line
 
 
-def test_the_table_has_ratios_across_precisions_and_marks_rows_that_none_beats():
+def test_the_table_has_speeds_across_precisions_and_marks_rows_that_none_beats():
     made = [
         entry("engine", "fp32", 4.0, 1.0, weight_bytes=400),
-        entry("eager", "fp32", 6.0, 1.0, ratio=Ratio(1.5, 1.4, 1.6)),
+        entry("eager", "fp32", 6.0, 1.0, speed=Speed(0.67, 0.62, 0.71)),
         entry("engine", "bf16", 2.0, 0.9999, weight_bytes=200),
         entry("eager", "bf16", 3.0, 0.999),
         entry("engine", "int8_weight", 1.0, 0.99, weight_bytes=100),
@@ -144,18 +145,18 @@ def test_the_table_has_ratios_across_precisions_and_marks_rows_that_none_beats()
     (found,) = tradeoff.list_tradeoffs(rows, samples, lines, records.environment(plan={"baseline": "engine"}))
     by_name = {(one.summary.backend, one.summary.precision): one for one in found.entries}
     assert next(iter(by_name)) == ("engine", "int8_weight")  # the fastest first
-    assert by_name["eager", "fp32"].time == Ratio(1.5, 1.4, 1.6)  # of one case: as the record has it
-    assert by_name["engine", "fp32"].time is None
-    half = by_name["engine", "bf16"].time
-    assert half.value == pytest.approx(0.5)  # 2.0 / 4.0 and 2.2 / 4.4
+    assert by_name["eager", "fp32"].speed == Speed(0.67, 0.62, 0.71)  # of one case: as the record has it
+    assert by_name["engine", "fp32"].speed is None
+    half = by_name["engine", "bf16"].speed
+    assert half.value == pytest.approx(2.0)  # 4.0 / 2.0 and 4.4 / 2.2
     # Two generations and the prior of 2% with 4 degrees of freedom: t = 2.776, standard error 0.02 / sqrt(2).
     assert half.high / half.value == pytest.approx(math.exp(2.776 * 0.02 / math.sqrt(2)), rel=1e-3)
-    assert by_name["engine", "int8_weight"].time is None  # without samples nothing can be said
+    assert by_name["engine", "int8_weight"].speed is None  # without samples nothing can be said
     assert {name for name, one in by_name.items() if one.is_front} == {
         ("engine", "int8_weight"), ("engine", "bf16"), ("engine", "fp32"),
     }  # fmt: skip
     table = tables.tabulate_tradeoff(found, is_short=True)
-    assert table[1]["time / engine in fp32"] == "0.50 [0.48, 0.52]"
+    assert table[1]["speed vs engine in fp32"] == "2.00x [1.92, 2.08]"
     assert table[1]["weights"] == "200 B"
     assert table[1]["error"] == "1.0e-02"
     assert tables.tabulate_tradeoff(found, is_short=False)[1]["error"] == "1.0e-02 [5.0e-03, 2.0e-02]"
@@ -166,11 +167,12 @@ def test_a_backend_with_options_stands_in_the_table_of_its_case():
     rows, lines = zip(
         entry("engine", "fp32", 2.0, 1.0, switches={"planner": "in_order"}),
         entry(
-            named, "fp32", 1.0, 0.999, ratio=Ratio(0.5, 0.4, 0.6),
+            named, "fp32", 1.0, 0.999, speed=Speed(2.0, 1.7, 2.5),
             switches={"planner": "in_order", "recipe": "rec.toml"},
         ),
         entry(
-            "engine[planner=no_reuse]", "fp32", 3.0, 1.0, ratio=Ratio(1.5, 1.4, 1.6), switches={"planner": "no_reuse"}
+            "engine[planner=no_reuse]", "fp32", 3.0, 1.0, speed=Speed(0.67, 0.62, 0.71),
+            switches={"planner": "no_reuse"},
         ),
         strict=True,
     )  # fmt: skip
@@ -185,7 +187,9 @@ def test_a_backend_with_options_stands_in_the_table_of_its_case():
 
 def test_differences_by_the_order_of_sums_win_no_mark():
     rows, lines = zip(
-        entry("engine", "fp32", 1.0, 1 - 1e-9), entry("eager", "fp32", 2.0, 1.0, ratio=Ratio(2, 2, 2)), strict=True
+        entry("engine", "fp32", 1.0, 1 - 1e-9),
+        entry("eager", "fp32", 2.0, 1.0, speed=Speed(0.5, 0.5, 0.5)),
+        strict=True,
     )
     (found,) = tradeoff.list_tradeoffs(rows, [], lines, records.environment(plan={"baseline": "engine"}))
     assert [one.is_front for one in found.entries] == [True, False]
@@ -205,22 +209,21 @@ def test_a_run_stores_and_prints_accuracy_and_resume_adds_what_is_missing(tmp_pa
     status, out, _ = call(capsys, "run", "scored.toml")
     assert status == 0
     assert "mlp, batch 2, 1 thread" in out
-    assert "time / engine in int8_weight" in out
+    assert "speed vs engine in int8_weight" in out
     (path,) = (tmp_path / "results").glob("runs/*/*.jsonl")
     whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in whole if '"kind": "accuracy"' not in line))
-    status, out, _ = call(capsys, "run", "scored.toml", "--resume", "--json")
+    invocation = Invocation("run", ["scored.toml", "--json"])
+    invocation.keep(path)  # as if the run had been interrupted before accuracy was scored
+    status, out, _ = call(capsys, "run", "--resume", "last")
     assert status == 0
     (outcome,) = json.loads(out)
     assert [(one["backend"], one["precision"]) for one in outcome["accuracy"]] == [
         ("eager", "fp32"), ("engine", "int8_weight"),
     ]  # fmt: skip
-    status, _, err = call(capsys, "run", "scored.toml", "--resume")
-    assert status == 2
-    assert "nothing to resume" in err
     status, out, _ = call(capsys, "show", "--markdown")
     assert status == 0
-    assert "| time / engine in int8_weight |" in out
+    assert "| speed vs engine in int8_weight |" in out
     status, out, _ = call(capsys, "show", "--json")
     assert len(json.loads(out)["accuracy"]) == 2
 

@@ -1,9 +1,8 @@
-"""The suite `onnxruntime` and the script that tables it; and the suite of stages."""
+"""The suite `onnxruntime` and the column of its fusions; and the suite of stages."""
 
 from __future__ import annotations
 
 import json
-import runpy
 
 import pytest
 import torch
@@ -11,13 +10,10 @@ import torch
 from engine import passes
 from suites import backends, models
 from suites.backends.onnxruntime import LEVELS
+from suites.cli import scripts
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef
-
-
-@pytest.fixture(scope="module")
-def script(root):
-    return runpy.run_path(str(root / "scripts" / "compare_onnxruntime.py"))
+from suites.harness.present import markdown
 
 
 def labels(name):
@@ -36,45 +32,14 @@ def test_language_models_have_the_offline_optimiser_of_their_family():
         assert [one for one in found[model] if "tool=" in one] == [f"onnxruntime[tool={family}]"]
 
 
-def test_the_script_takes_the_variants_of_the_suite_and_levels_for_other_models(script):
-    of = {case.model: refs for case, refs in script["suite_of"](["gpt2", "mlp"]).cases()}
-    assert [ref.label for ref in of["gpt2"]] == labels("onnxruntime")["gpt2"]
-    assert [ref.label for ref in of["mlp"]] == labels("onnxruntime")["resnet18"]
-    assert {case.model for case, _ in script["suite_of"]([]).cases()} == set(labels("onnxruntime"))
+def test_the_operators_that_fusions_made_are_counted_and_those_of_the_offline_optimiser_too():
+    details = {"made": {"Gelu": 1, "BiasGelu": 2}, "tool_made": {"BiasGelu": 2}}
+    assert scripts.write_made({"details": json.dumps(details)}) == "BiasGelu x2 (2), Gelu x1"
+    assert scripts.write_made({"details": None}) == ""
 
 
-def line(backend, status="ok", nodes=None, **details):
-    return {"backend": backend, "status": status, "nodes": nodes, "details": json.dumps(details) if details else None}
-
-
-def test_the_table_of_fusions_has_a_column_a_variant_and_a_row_an_operator(script):
-    lines = [
-        line("onnxruntime", nodes=20, made={"Gelu": 2}),
-        line("onnxruntime#2", nodes=20, made={"Gelu": 2}),
-        line("onnxruntime[tool=bert]", nodes=10, made={"BiasGelu": 2, "Gelu": 1}, tool_made={"BiasGelu": 2}),
-        line("onnxruntime[level=disabled]", undescribed="no room"),
-        line("onnxruntime[level=basic]", status="failed"),
-        line("engine", nodes=5),
-    ]
-    header, *rows = script["list_fusions"](lines)
-    assert header == [
-        "operator",
-        "`onnxruntime`",
-        "`onnxruntime[tool=bert]`",
-        "`onnxruntime[level=disabled]`",
-        "`onnxruntime[level=basic]`",
-    ]
-    assert rows == [
-        ["`BiasGelu`", "", "2 (2)", "", ""],
-        ["`Gelu`", "2", "1", "", ""],
-        ["nodes", "20", "10", "not known: no room", "failed"],
-    ]
-
-
-def test_the_page_has_the_markers_of_the_script(script, root):
-    text = (root / "docs/ablations.md").read_text()
-    assert f"<!-- {script['MARKER']} -->" in text
-    assert f"<!-- /{script['MARKER']} -->" in text
+def test_the_page_has_the_markers_of_the_tool(root):
+    assert markdown.read_between(root / "docs/ablation-results.md", "compare-onnxruntime")
 
 
 # --- the suite of stages --------------------------------------------------------------

@@ -65,15 +65,15 @@ def _summarise_with_roofs(labels, facts):
 def test_the_engine_is_compared_with_the_fastest_other_backend_by_pairs():
     line = rows()["engine"]
     assert line.best_peer.backend == "onnxruntime"
-    assert line.best_peer.ratio.value == pytest.approx(1.5 / 2.0)
-    assert line.best_peer.ratio.low <= 0.75 <= line.best_peer.ratio.high
+    assert line.best_peer.speed.value == pytest.approx(2.0 / 1.5)
+    assert line.best_peer.speed.low <= 2.0 / 1.5 <= line.best_peer.speed.high
     assert line.best_peer.verdict == "faster"
-    assert line.ratio.value == pytest.approx(1.5 / 4.0), "the baseline's ratio stays"
+    assert line.speed.value == pytest.approx(4.0 / 1.5), "the speed against the baseline stays"
 
 
 def test_every_form_of_the_engine_is_compared_and_no_peer_is():
     found = rows()
-    assert found["engine[disable=fuse_gelu]"].best_peer.ratio.value == pytest.approx(0.9)
+    assert found["engine[disable=fuse_gelu]"].best_peer.speed.value == pytest.approx(2.0 / 1.8)
     assert [label for label, line in found.items() if line.best_peer] == ["engine[disable=fuse_gelu]", "engine"]
 
 
@@ -94,7 +94,7 @@ def test_the_engine_is_compared_with_other_versions_which_are_no_peers():
     found = rows_of_versions()
     (against,) = found["engine"].versions
     assert (against.backend, against.verdict) == (VERSION, "faster")
-    assert against.ratio.value == pytest.approx(1.5 / 1.8)
+    assert against.speed.value == pytest.approx(1.8 / 1.5)
     assert [label for label, line in found.items() if line.versions] == ["engine[disable=fuse_gelu]", "engine"]
     assert found["engine"].best_peer.backend == "onnxruntime", "not the other version, which is faster"
     assert found[VERSION].best_peer is None
@@ -102,7 +102,7 @@ def test_the_engine_is_compared_with_other_versions_which_are_no_peers():
 
 def test_a_version_that_is_the_baseline_is_compared_once():
     found = rows_of_versions(VERSION, (VERSION, f"{VERSION}#2", "engine"))
-    assert found["engine"].ratio.value == pytest.approx(1.5 / 1.8)
+    assert found["engine"].speed.value == pytest.approx(1.8 / 1.5)
     assert found["engine"].versions is None
     assert found["engine"].best_peer is None
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.targets.tuned import Tuned, Tuning
 from suites.cli import main, tune
+from suites.harness.declare.case import BackendRef
 from suites.harness.measure.cuda import Cuda
 
 FASTER = Tuned("multiply_tiles", "0" * 16, "m<=16 bfloat16", {"warps": 4}, {"warps": 8}, 0.8, 0.75, 0.9, 9, 4)
@@ -38,11 +39,11 @@ def end_of(words: list[str]) -> object:
 def test_the_table(measured: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert end_of(["gpt2", "--precision", "bf16", "--rounds", "5", "--into", str(tmp_path)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "0.80 [0.75, 0.90]" in out
+    assert "1.25x [1.11, 1.33]" in out
     assert "the same" in out
     assert "1 of 2 differ from what the kernels' rules choose" in out
     assert str(tmp_path / "g.json") in out.replace(" ", "")
-    assert measured == [("gpt2", {}, "bf16", {}, 5, tmp_path)]
+    assert measured == [("gpt2", {}, "bf16", BackendRef("engine"), 5, tmp_path)]
 
 
 @pytest.mark.usefixtures("measured")
@@ -59,7 +60,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["gpt3"], "gpt3"),
         (["gpt2", "--precision", "bf61"], "bf61"),
         (["gpt2", "--rounds", "0"], "expected a whole number of at least 1"),
-        (["gpt2", "--config", "nothing=1"], "nothing"),
+        (["gpt2", "--backend", "engine[nothing=1]"], "nothing"),
     ],
 )
 def test_what_is_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

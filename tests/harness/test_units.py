@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suites.harness.present import units
-from suites.harness.record.schema import Ratio
+from suites.harness.record.schema import Speed
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def test_times_sizes_and_factors_have_their_unit():
     ]
 
 
-def test_a_speed_is_the_inverse_of_a_ratio_of_times():
-    assert units.speed(Ratio(0.5, 0.4, 0.8)) == "2.00x [1.25, 2.50]"
+def test_a_speed_has_its_interval():
+    assert units.factor(Speed(2.0, 1.25, 2.5)) == "2.00x [1.25, 2.50]"
 
 
 def test_an_interval_that_says_next_to_nothing_is_not_spelled_out():
-    assert units.interval(Ratio(692.0, 0.5, 961023.0)) == "[0.50, >1000]"
-    assert units.interval(Ratio(0.1, 1e-6, 3.0)) == "[<0.001, 3.00]"
-    assert units.interval(Ratio(400.0, 300.0, 500.0)) == "[300, 500]"
-    assert units.interval(Ratio(3188.0, 1129.0, 9004.0)) == "[1129, 9004]"  # it says how large the factor is
-    assert units.interval(Ratio(0.0003, 0.0001, 0.0009)) == "[0.0001, 0.0009]"
+    assert units.interval(Speed(692.0, 0.5, 961023.0)) == "[0.50, >1000]"
+    assert units.interval(Speed(0.1, 1e-6, 3.0)) == "[<0.001, 3.00]"
+    assert units.interval(Speed(400.0, 300.0, 500.0)) == "[300, 500]"
+    assert units.interval(Speed(3188.0, 1129.0, 9004.0)) == "[1129, 9004]"  # it says how large the factor is
+    assert units.interval(Speed(0.0003, 0.0001, 0.0009)) == "[0.0001, 0.0009]"

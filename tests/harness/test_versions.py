@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 
 import engine
 from engine import _native
-from suites import backends, fronts
+from suites import backends
 from suites.backends import versions
 from suites.cli import main
 from suites.harness.declare import spec
@@ -28,6 +27,7 @@ from suites.harness.run import plan, reporter, runner
 from suites.harness.run.session import Worker, WorkerFailed
 from suites.other_engine import launch
 from tests import messages
+from tools import compare_engines
 
 SUITE = """
 name = "two"
@@ -143,18 +143,13 @@ def named(path, options=""):
     return versions.resolve(f"engine@{path}{options}", Path.cwd())
 
 
-def test_a_version_without_a_folder_is_refused():
-    with messages.raises(UsageError):
-        versions.resolve("engine@[threads=2]", Path.cwd())
-
-
-def test_both_engines_take_turns_and_their_ratio_is_of_paired_rounds(rows):
+def test_both_engines_take_turns_and_their_speed_is_of_paired_rounds(rows):
     assert {line.status for line in rows.values()} == {"ok"}, [line.reason for line in rows.values()]
     (against,) = rows["engine"].versions
     assert against.backend == rows["other"].backend
     assert against.verdict == "faster", "the other one waits in each call"
-    assert against.ratio.high < 1
-    assert rows["other"].ratio.value > rows["engine"].ratio.value
+    assert against.speed.low > 1
+    assert rows["other"].speed.value < rows["engine"].speed.value
 
 
 def test_what_runs_is_the_other_engine_with_this_harness(rows):
@@ -180,15 +175,15 @@ def test_the_record_names_the_version_and_no_folder(old, outcome, rows):
     assert told.packages["torch"] == metadata.version("torch")
 
 
-def test_tables_head_a_column_with_the_version_before_ours_and_show_the_ratio(outcome, rows):
+def test_tables_head_a_column_with_the_version_before_ours_and_show_the_speed(outcome, rows):
     label = rows["other"].backend
     described = overview.describe(outcome.summaries, outcome.environment, None)
     assert described.columns == ("eager", label, "engine")
     assert described.leads == ("vs best other", f"vs {label}")
-    ratio = rows["engine"].versions[0].ratio
+    speed = rows["engine"].versions[0].speed
     cell = described.lines[0].leads[1]
-    assert cell.value == f"{1 / ratio.value:.2f}x" if 1 / ratio.value < 9.995 else cell.value
-    assert cell.word == "ahead"
+    assert cell.value == f"{speed.value:.2f}x" if speed.value < 9.995 else cell.value
+    assert cell.verdict == "faster"
     text = overview_markdown.write_markdown(described, outcome.environment, "guide.md")
     assert f"| case | vs best other |  | vs {label} |  |  | engine | eager | {label} |" in text.replace(
         "\N{NO-BREAK SPACE}", " "
@@ -309,6 +304,10 @@ def plant_an_engine_without_extension(folder):
     make_checkout(folder, built=False)
 
 
+def plant_an_engine_that_is_too_old(folder):
+    make_checkout(folder, {"config.py": "\ndel Setting\n"})
+
+
 def plant_an_engine_of_elsewhere(folder):
     link_environment(folder, checkout=make_checkout(folder.with_name("elsewhere")))
 
@@ -324,9 +323,10 @@ def plant_an_interpreter_that_ends(folder):
     ("plant", "told"),
     [
         (plant_nothing, "is no folder, and no commit of this checkout has this name"),
-        (plant_an_empty_folder, "has no interpreter: expected .venv/bin/python (a checkout) or bin/python"),
+        (plant_an_empty_folder, "has no interpreter: expected .venv/bin/python or bin/python"),
         (plant_an_engine_that_fails, "engine cannot be imported there: OSError: first line second line"),
-        (plant_an_engine_without_extension, "the extension of the engine is not built there (ModuleNotFoundError: "),
+        (plant_an_engine_without_extension, "engine cannot be imported there: "),
+        (plant_an_engine_that_is_too_old, "this engine is too old for this harness"),
         (plant_an_engine_of_elsewhere, "/elsewhere/engine/__init__.py there, which is not under "),
         (plant_an_interpreter_that_ends, "ended with exit status 3: no library"),
     ],
@@ -383,12 +383,6 @@ def test_only_what_the_harness_asks_for_is_called_lacking():
 
     assert reason(inside_of_the_engine).startswith("AttributeError: ")
     assert "lacks" in reason(lambda: backends.check(None))
-
-
-def test_fronts_of_one_process_refuse_another_version(old, tmp_path):
-    (tmp_path / "two.toml").write_text(SUITE.format(path=old))
-    with pytest.raises(UsageError, match="needs a process of its own"):
-        fronts.pairs(str(tmp_path / "two.toml"))
 
 
 def test_the_list_and_the_help_mention_other_versions(capsys):
@@ -497,50 +491,25 @@ def test_a_commit_and_a_folder_of_this_commit_are_refused_before_a_build(tmp_pat
                 versions.resolve(f"engine@{second}", tmp_path)
 
 
-def test_a_dry_run_that_resumes_builds_nothing_and_takes_a_commit_that_is_built(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    checkout = make_checkout(tmp_path / "checkout")
-    shutil.rmtree(checkout / ".venv")
-    (checkout / ".gitignore").write_text("*.so\n.venv\n__pycache__\n")
-    git(checkout, "init", "-q")
-    git(checkout, "add", "--all")
-    git(checkout, "commit", "-q", "-m", "x")
-    commit = git(checkout, "rev-parse", "HEAD")
-    monkeypatch.setattr(versions.machine, "checkout", lambda: checkout)
-    built = []
-    monkeypatch.setattr(versions.revisions, "_find_extension", lambda *_: built.append(1) or Path(_native.__file__))
-    asked = ["run", "mlp", "--threads", "1", "--dry-run", "--resume", "--results", str(tmp_path / "results")]
-    told = []
-    for _ in range(2):
-        with pytest.raises(SystemExit) as ended:
-            main([*asked, "--backends", "engine,engine@HEAD"])
-        told.append((ended.value.code, capsys.readouterr().err))
-        assert len(built) == len(told) - 1, "only this test has built it"
-        versions.revisions.prepare(checkout, commit)
-    assert "this commit is not built, so --dry-run cannot know what is left" in told[0][1]
-    assert "no unfinished run" in told[1][1] or "nothing to resume" in told[1][1]
-    assert [status for status, _ in told] == [2, 2]
-
-
-def compare_engines(root, old, *names):
-    command = [sys.executable, str(root / "scripts" / "compare_engines.py"), str(old), *names]
+def run_comparison(root, old, *names):
+    command = [sys.executable, "-m", "tools.compare_engines", str(old), *names]
     environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "1000"}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.mark.long
-def test_the_script_finds_a_copy_equal(root, tmp_path):
-    ended = compare_engines(root, make_checkout(tmp_path / "copy"), "mlp")
+def test_the_tool_finds_a_copy_equal(root, tmp_path):
+    ended = run_comparison(root, make_checkout(tmp_path / "copy"), "mlp")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (row,) = [line for line in ended.stdout.splitlines() if "mlp/" in line]
     assert row.split()[1:] == ["same"] * 5
 
 
 @pytest.mark.long
-def test_the_script_names_what_differs_and_ends_with_1(root, tmp_path):
+def test_the_tool_names_what_differs_and_ends_with_1(root, tmp_path):
     changed = "\n_run = Program.__call__\nProgram.__call__ = lambda self, *x: _run(self, *x) * (1 + 2**-20)\n"
     old = make_checkout(tmp_path / "old", {"__init__.py": changed, "passes/__init__.py": OTHER_PASSES})
-    ended = compare_engines(root, old, "mlp")
+    ended = run_comparison(root, old, "mlp")
     assert ended.returncode == 1
     (row,) = [line for line in ended.stdout.splitlines() if line.startswith("mlp/")]
     cells = re.split(r"\s{2,}", row.strip())
@@ -551,10 +520,10 @@ def test_the_script_names_what_differs_and_ends_with_1(root, tmp_path):
     assert "relu" in cells[5], "a kernel that runs only where no epilogue takes its place"
 
 
-def test_the_script_compares_bits_types_and_shapes(root):
+def test_the_tool_compares_bits_types_and_shapes():
     import numpy as np
 
-    difference = runpy.run_path(str(root / "scripts" / "compare_engines.py"))["difference"]
+    difference = compare_engines.difference
     one = np.array([0.0, np.nan], np.float32)
     assert difference([([one], ["float32"])], [([one.copy()], ["float32"])]) == "same"
     for other, kind in ((np.array([-0.0, np.nan], np.float32), "float32"), (one[None], "float32"), (one, "bfloat16")):

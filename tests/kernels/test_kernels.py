@@ -124,7 +124,7 @@ def test_every_kernel_agrees_with_the_reference(program):
 
 
 def test_the_benchmark_measures_a_case_and_a_round_for_each_line(program):
-    """Its side of the talk with scripts/bench_kernels.py: a case, a round with its roofs at each line."""
+    """Its side of the talk with suites/harness/measure/kernels.py: a case, a round with its roofs at each line."""
     command = [program, "bench", "generic", "f32_rms_norm"]
     done = subprocess.run(command, input="go\ngo\n\ngo\n\n", capture_output=True, text=True, check=True)
     said = [line.split("\t") for line in done.stdout.splitlines()]

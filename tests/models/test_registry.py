@@ -48,7 +48,6 @@ def test_an_unknown_name_hears_the_nearest_one():
         {"attention": "flash"},
         {"causal": 1},
         {"width": -8},
-        {"width": 10, "heads": 3},
     ],
 )
 def test_a_wrong_argument_is_named_with_what_was_expected(arguments):

@@ -37,14 +37,11 @@ def test_a_file_is_read_in_its_order_and_heads_are_turned_by_halves(tmp_path):
     np.testing.assert_array_equal(state["model.layers.1.self_attn.q_proj.weight"], expected)
 
 
-def test_a_file_of_another_model_or_a_short_one_is_refused(tmp_path):
+def test_a_file_of_another_model_is_refused(tmp_path):
     model, _ = models.get("stories15m-tiny").build()
     save(tmp_path / "other", stories15m.TINY | {"hidden_size": 64}, [np.zeros(3)])
     with messages.raises(ValueError):
         stories.load(model.network, tmp_path / "other", stories15m.TINY)
-    save(tmp_path / "short", stories15m.TINY, [np.zeros(3)])
-    with messages.raises(ValueError):
-        stories.load(model.network, tmp_path / "short", stories15m.TINY)
 
 
 @pytest.mark.skipif(data.missing("stories15m") is not None, reason=str(data.missing("stories15m")))

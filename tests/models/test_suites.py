@@ -8,12 +8,13 @@ from suites import models
 from suites.harness.declare import spec
 
 SUITES = sorted(spec.shipped())
+SWEPT = ("attention", "bert", "gpt2", "mlp", "resnet", "transformer")
 
 
 def test_the_promised_suites_ship():
-    models_of_the_mission = {"mlp", "transformer", "bert", "gpt2", "resnet", "convnets", "generation", "models"}
+    models_of_the_mission = {*(f"{name}_sweep" for name in SWEPT), "convnets", "generation", "models"}
     modes_and_forms = {"fusion", "memory", "compile_time", "precision", "shapes", "stages", "onnxruntime"}
-    assert models_of_the_mission | modes_and_forms | {"default", "quick", "attention"} <= set(SUITES)
+    assert models_of_the_mission | modes_and_forms | {"default", "quick"} <= set(SUITES)
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -30,7 +31,7 @@ def spellings(cases) -> set[str | None]:
 
 
 def test_the_transformer_suite_covers_every_spelling_of_attention():
-    cases = [case for case, _backends in spec.load(spec.find("transformer")).cases()]
+    cases = [case for case, _backends in spec.load(spec.find("transformer_sweep")).cases()]
     assert {"manual", "softmax", "sdpa"} <= spellings(cases)
     assert {False, True} <= {case.options.get("causal") for case in cases}
 
@@ -88,6 +89,6 @@ PROMISED = {
 
 @pytest.mark.parametrize("name", PROMISED)
 def test_the_suites_of_models_hold_the_sizes_that_are_compared_across_backends(name):
-    found = {case.id: {ref.name for ref in refs} for case, refs in spec.load(spec.find(name)).cases()}
+    found = {case.id: {ref.name for ref in refs} for case, refs in spec.load(spec.find(f"{name}_sweep")).cases()}
     assert set(found) >= PROMISED[name]
     assert all({"torch_compile", "onnxruntime", "openvino"} <= found[case] for case in PROMISED[name])

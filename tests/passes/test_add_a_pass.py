@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import engine
-from engine import passes
+from engine import installed, passes
 from engine.graph import Graph
 from engine.ops import TensorType
 from engine.passes import own
@@ -104,7 +104,7 @@ def test_an_entry_point_is_declared_as_the_page_says(folder, monkeypatch):
     ((name, value),) = tomllib.loads(blocks("toml")[1])["project"]["entry-points"][own.GROUP].items()
     point = metadata.EntryPoint(name, value.replace("my_package.", ""), own.GROUP)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(own.metadata, "entry_points", lambda group: [point] if group == own.GROUP else [])
+    monkeypatch.setattr(installed.metadata, "entry_points", lambda group: [point] if group == own.GROUP else [])
     monkeypatch.delitem(sys.modules, "double", raising=False)
     (one,) = own.installed()
     assert (one.name, len(one.version)) == ("double", 12)

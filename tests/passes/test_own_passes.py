@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import engine
-from engine import passes
+from engine import installed, passes
 from engine.passes import own
 from tests import messages
 
@@ -164,8 +164,8 @@ def test_a_saved_program_refuses_passes(write, tmp_path):
 
 
 def test_installed_passes_that_cannot_be_imported_are_one_error(monkeypatch):
-    point = own.metadata.EntryPoint("broken", "no_such_package:PASS", own.GROUP)
-    monkeypatch.setattr(own.metadata, "entry_points", lambda group: [point])
+    point = installed.metadata.EntryPoint("broken", "no_such_package:PASS", own.GROUP)
+    monkeypatch.setattr(installed.metadata, "entry_points", lambda group: [point])
     with pytest.raises(engine.ConfigError, match=r"entry point broken of enginebench\.passes.*uninstall"):
         own.installed()
 

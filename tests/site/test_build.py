@@ -14,11 +14,10 @@ from suites.cli import main
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.standing import WORDS
-from suites.harness.judge.summary import log_ratios
+from suites.harness.judge.summary import log_speeds
 from suites.harness.record import store
 from suites.harness.record.collection import collect
-from suites.harness.record.schema import Compared, Latency, Ratio, Samples, Summary
+from suites.harness.record.schema import Compared, Latency, Samples, Speed, Summary
 from suites.site import build
 from suites.site.places import choose_places
 from tests import messages
@@ -48,8 +47,8 @@ def write_run(results, name, *, backends=TIMES, machine="cpu-2c", case=records.C
         lines.append(records.summary(case=case, model=model, backend=backend, latency=latency, floor=0.05))
         if backend == "engine" and len(backends) > 1:
             peer = min(set(backends) - {"engine"}, key=backends.get)
-            ratio = Ratio(0.625, 0.6, 0.7)
-            lines[-1].best_peer = Compared(backend=peer, ratio=ratio, verdict="faster", detectable=0.04)
+            speed = Speed(1.6, 1.5, 1.7)
+            lines[-1].best_peer = Compared(backend=peer, speed=speed, verdict="faster", detectable=0.04)
     folder = results / "runs" / machine
     with store.Writer(folder / f"{name}_abc_{suite}.jsonl") as writer:
         writer.append(*lines)
@@ -77,8 +76,8 @@ def test_the_numbers_of_the_page_are_those_of_the_record(tmp_path):
     build.build_site(collect(tmp_path / "results"), tmp_path / "site")
     (entry,) = read_data(tmp_path / "site" / "index.html")["entries"]
     assert entry["best"] == {
-        "other": "openvino", "value": 1.6, "low": 1 / 0.7, "high": 1 / 0.6, "text": "1.60x", "interval": "[1.43, 1.67]",
-        "word": "ahead", "detectable": 0.04,
+        "other": "openvino", "value": 1.6, "low": 1.5, "high": 1.7, "text": "1.60x", "interval": "[1.50, 1.70]",
+        "verdict": "faster", "detectable": 0.04,
     }  # fmt: skip
     assert {name: cell["seconds"] for name, cell in entry["cells"].items()} == TIMES
     assert entry["cells"]["openvino"]["lead"] == entry["best"]
@@ -94,10 +93,10 @@ def test_the_engine_is_compared_with_every_backend_and_not_with_the_best_alone(t
     (place,) = choose_places(collection)
     (run,) = collection.runs
     samples = {name: [one for one in run.of(Samples) if one.backend == name] for name in TIMES}
-    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), MachineNoise.of_runs([run]).spread(1))
-    assert place.leads["eager"].speed.value == pytest.approx(1 / expected.value)
-    assert place.leads["eager"].speed.low == pytest.approx(1 / expected.high)
-    assert place.leads["eager"].word == "ahead"
+    expected = stats.speed(log_speeds(samples["engine"], samples["eager"]), MachineNoise.of_runs([run]).spread(1))
+    assert place.leads["eager"].speed == expected
+    assert place.leads["eager"].speed.value == pytest.approx(2)  # eager takes twice the time of the engine
+    assert place.leads["eager"].verdict == "faster"
     assert set(place.leads) == {"eager", "openvino"}
 
 
@@ -108,7 +107,7 @@ def test_the_site_claims_no_lead_of_an_engine_that_failed_beside_another_form_of
     run = store.read(path)
     lines = [run.environment, *run.records]
     (other,) = [one for one in lines if isinstance(one, Summary) and one.backend == "engine_dynamo"]
-    other.best_peer = Compared(backend="openvino", ratio=Ratio(0.625, 0.6, 0.7), verdict="faster", detectable=0.04)
+    other.best_peer = Compared(backend="openvino", speed=Speed(1.6, 1.5, 1.7), verdict="faster", detectable=0.04)
     failed = records.summary(backend="engine", status="failed", reason="no room")
     path.unlink()
     with store.Writer(path) as writer:
@@ -117,24 +116,23 @@ def test_the_site_claims_no_lead_of_an_engine_that_failed_beside_another_form_of
     (entry,) = read_data(tmp_path / "site" / "index.html")["entries"]
     assert (entry["engine"], entry["best"], entry["first"]) == (None, None, False)
     assert {label for label, cell in entry["cells"].items() if cell["lead"] is not None} == set()
-    assert "No case has a time of the engine and of a competitor." in (tmp_path / "site" / "index.html").read_text()
+    assert "No case has a time of the engine and of another backend." in (tmp_path / "site" / "index.html").read_text()
 
 
 def read_recorded_speeds(run, case, engine):
     """Backend -> the speed of the engine against it and the verdict, wherever a record of the case has both."""
     rows = {row.backend: row for row in run.summaries() if row.case == case}
     mine = rows[engine]
-    told = {} if mine.ratio is None else {mine.baseline: (mine.ratio, mine.verdict)}
-    for one in (mine.runner_up, *(mine.versions or ()), mine.best_peer):
-        if one is not None and one.ratio is not None:
-            told[one.backend] = one.ratio, one.verdict
-    found = {}
-    for label, (ratio, verdict) in told.items():
-        found[label] = (1 / ratio.value, 1 / ratio.high, 1 / ratio.low, WORDS[verdict])
-    for label, row in rows.items():
-        if row.baseline == engine and row.ratio is not None and label not in told:
-            word = {"faster": "behind", "slower": "ahead"}.get(row.verdict, WORDS[row.verdict])
-            found[label] = (row.ratio.value, row.ratio.low, row.ratio.high, word)
+    turned = {"faster": "slower", "slower": "faster"}
+    found = {
+        label: (1 / row.speed.value, 1 / row.speed.high, 1 / row.speed.low, turned.get(row.verdict, row.verdict))
+        for label, row in rows.items()
+        if row.baseline == engine and row.speed is not None
+    }
+    base = Compared(backend=mine.baseline, speed=mine.speed, verdict=mine.verdict)
+    for one in (base, mine.runner_up, *(mine.versions or ()), mine.best_peer):
+        if one is not None and one.speed is not None:
+            found[one.backend] = one.speed.value, one.speed.low, one.speed.high, one.verdict
     return found
 
 
@@ -147,12 +145,10 @@ def test_every_interval_of_the_committed_results_is_that_of_the_record(collectio
         for label, lead in place.leads.items():
             if label in recorded:
                 compared += 1
-                *numbers, word = recorded[label]
-                assert [lead.speed.value, lead.speed.low, lead.speed.high] == pytest.approx(numbers), (
-                    place.run.name,
-                    label,
-                )
-                assert lead.word == word, (place.run.name, place.standing.case, label)
+                *numbers, verdict = recorded[label]
+                where = place.run.name, place.standing.case, label
+                assert [lead.speed.value, lead.speed.low, lead.speed.high] == pytest.approx(numbers), where
+                assert lead.verdict == verdict, where
     assert compared > 150
 
 
@@ -166,8 +162,8 @@ def test_a_pair_that_no_record_has_is_judged_by_what_was_known_at_the_time_of_it
     assert after[name].leads["eager"] == before[name].leads["eager"]
     earlier, run, _ = collect(tmp_path).runs
     samples = {label: [one for one in run.of(Samples) if one.backend == label] for label in TIMES}
-    expected = stats.ratio(log_ratios(samples["engine"], samples["eager"]), MachineNoise.of_runs([earlier]).spread(1))
-    assert after[name].leads["eager"].speed.high == pytest.approx(1 / expected.low)
+    expected = stats.speed(log_speeds(samples["engine"], samples["eager"]), MachineNoise.of_runs([earlier]).spread(1))
+    assert after[name].leads["eager"].speed == expected
 
 
 def test_no_two_workloads_of_the_committed_results_share_a_name(folder):
@@ -180,7 +176,7 @@ def test_no_two_workloads_of_the_committed_results_share_a_name(folder):
     assert {name: found for name, found in workloads.items() if len(found) > 1} == {}
 
 
-def test_a_case_is_shown_from_the_newest_run_of_those_with_the_most_competitors(tmp_path):
+def test_a_case_is_shown_from_the_newest_run_of_those_with_the_most_backends(tmp_path):
     write_run(tmp_path, "20261121T120604Z")
     write_run(tmp_path, "20261122T120604Z", backends={**TIMES, "engine@old": 0.001})
     write_run(tmp_path, "20261123T120604Z", backends={"engine": 0.001, "eager": 0.004, "engine@old": 0.001})

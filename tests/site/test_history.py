@@ -74,12 +74,12 @@ def folder(run, tmp_path_factory):
 def test_the_second_commit_is_a_step_and_the_counts_of_the_last_one_changed(run):
     for track in steps.follow(run, MachineNoise()):
         # Equal times are not called `same`: no stored A/A pair says how much processes of this machine differ.
-        assert [point.word for point in track.points] == ["first", "slower", "failed", "unclear"]
+        assert [point.verdict or point.note for point in track.points] == ["first", "slower", "failed", "unclear"]
         first, slower, failed, last = track.points
-        assert math.isclose(slower.ratio.value, 2.0, rel_tol=0.01)
-        assert slower.ratio.low < 2 < slower.ratio.high
-        assert math.isclose(last.level.value, 2.0, rel_tol=0.01)
-        assert last.level.high - last.level.low > slower.ratio.high - slower.ratio.low  # errors add up
+        assert math.isclose(slower.speed.value, 0.5, rel_tol=0.01)
+        assert slower.speed.low < 0.5 < slower.speed.high
+        assert math.isclose(last.since_first.value, 0.5, rel_tol=0.01)
+        assert last.since_first.high - last.since_first.low > slower.speed.high - slower.speed.low  # errors add up
         assert (first.changes, slower.changes, last.changes) == ({}, {}, {"launches": (30, 28)})
         assert failed.reason == f"no compiler {EVIL}"
 
@@ -95,10 +95,10 @@ def test_the_page_has_the_numbers_of_the_record(visit, run, folder):
         assert list(shown) == [name[:12] for name in NAMES]
         for point in track.points:
             text = shown[point.commit.commit[:12]]
-            assert point.word in text or point.reason is not None
-            if point.ratio is not None:
-                assert units.times(point.ratio.value) in text
-                assert units.interval(point.ratio) in text
+            assert (point.verdict or point.note) in text or point.reason is not None
+            if point.speed is not None:
+                assert units.times(point.speed.value) in text
+                assert units.interval(point.speed) in text
         told = page.inner_text("#steps")
         assert f"slower at {NAMES[1][:12]}" in told
         assert f"counts changed at {NAMES[3][:12]}" in told
@@ -112,8 +112,8 @@ def test_raw_numbers_are_those_of_the_record(run, folder):
     for track in steps.follow(run, MachineNoise()):
         for point in track.points:
             row = rows[track.case, point.commit.commit]
-            assert row["verdict"] == point.word
-            assert row["ratio"] == ("" if point.ratio is None else str(point.ratio.value))
+            assert (row["verdict"], row["note"]) == (point.verdict or "", point.note)
+            assert row["speed"] == ("" if point.speed is None else str(point.speed.value))
             assert row["launches"] == str(point.counts.get("launches", ""))
 
 

@@ -21,9 +21,9 @@ LARGER = "mlp/b8/t1/fp32"
 KERNELS = [
     records.kernel(),
     records.kernel(name="16384 x 1024", op="gelu", kernel="f32_gelu__avx512_vector", bound="memory", flops=1.6e7,
-                   bytes=1.3e8, roof_share=0.35, executed_share=0.35, openblas_ratio=None, torch_ratio=1.25),
+                   bytes=1.3e8, roof_share=0.35, executed_share=0.35, openblas_speed=None, torch_speed=1.25),
     records.kernel(name="128 x 768", op="gelu", kernel="f32_gelu__avx512_vector", bound=None, roof_share=None,
-                   executed_share=None, openblas_ratio=None),
+                   executed_share=None, openblas_speed=None),
 ]  # fmt: skip
 SLOWER = [
     records.kernel(isa="avx2", kernel="f32_linear__avx2_packed", seconds=4e-4, roof_share=0.9, executed_share=0.5)
@@ -68,7 +68,7 @@ def test_the_numbers_of_kernels_are_those_of_the_newest_whole_run_of_each_instru
     with (folder / "data" / "kernels-kernels.csv").open() as file:
         rows = list(csv.DictReader(file))
     stored = [*SLOWER, *KERNELS]
-    for name in ("seconds", "flops", "bytes", "roof_share", "executed_share", "torch_ratio", "openblas_ratio"):
+    for name in ("seconds", "flops", "bytes", "roof_share", "executed_share", "torch_speed", "openblas_speed"):
         values = [getattr(line, name) for line in stored]
         assert [float(row[name]) if row[name] else None for row in rows] == values
     data = read_data(folder / "kernels.html")
@@ -89,7 +89,7 @@ def test_a_run_of_some_kernels_is_shown_only_without_one_of_all(tmp_path):
 def test_a_site_without_such_runs_names_the_commands_that_make_them(tmp_path):
     write_run(tmp_path, "20261121T120000Z")
     build.build_site(collect(tmp_path), tmp_path / "site")
-    assert "python scripts/bench_kernels.py" in (tmp_path / "site" / "kernels.html").read_text()
+    assert "enginebench kernels" in (tmp_path / "site" / "kernels.html").read_text()
     assert "enginebench profile mlp --record" in (tmp_path / "site" / "model-mlp.html").read_text()
 
 
@@ -138,7 +138,7 @@ def test_filters_of_kernels_leave_rows_out_and_stand_in_the_address(visit):
     assert "No kernel fits these filters." in again.inner_text("#about")
 
 
-def test_charts_of_kernels_have_the_shares_and_ratios_of_the_record(visit):
+def test_charts_of_kernels_have_the_shares_and_speeds_of_the_record(visit):
     page = visit("kernels.html")
     page.wait_for_selector("#openblas .main-svg")
     read = "(id) => document.querySelector(`#${id} .plot`).data.map((one) => [one.name, [...one.x], [...one.y]])"

@@ -24,7 +24,7 @@ MOST_BYTES = 1_500_000
 def many(root, tmp_path_factory):
     """The site of many runs of 20 machines, and the runs."""
     folder = tmp_path_factory.mktemp("many")
-    made = runpy.run_path(str(root / "scripts" / "make_results.py"))
+    made = runpy.run_path(str(root / "tools" / "make_results.py"))
     made["write_results"](folder / "results", LINES)
     collection = collect(folder / "results")
     return collection, build.build_site(collection, folder / "site")

@@ -121,11 +121,11 @@ def test_filters_leave_rows_out_and_stand_in_the_address(visit, folder):
 
 
 def test_labels_leave_out_only_what_a_filter_sets(visit, folder):
-    behind = [one for one in read_entries(folder) if one["best"] and one["best"]["word"] == "behind"]
-    for name in dict.fromkeys(one["machine"] for one in behind):
+    slower = [one for one in read_entries(folder) if one["best"] and one["best"]["verdict"] == "slower"]
+    for name in dict.fromkeys(one["machine"] for one in slower):
         machine = [one for one in read_entries(folder) if one["machine"] == name]
-        page = visit("index.html", urlencode({"machine": name, "verdict": "behind"}))
-        for entry in [one for one in behind if one["machine"] == name]:
+        page = visit("index.html", urlencode({"machine": name, "verdict": "slower"}))
+        for entry in [one for one in slower if one["machine"] == name]:
             label = page.locator(f'#matrix tr[data-case="{entry["case"]}"] a').inner_text().split()
             assert (f"t{entry['threads']}" in label) == (len({one["threads"] for one in machine}) > 1)
             assert (entry["precision"] in label) == (len({one["precision"] for one in machine}) > 1)
@@ -161,19 +161,19 @@ def test_light_and_dark_follow_the_system_and_the_button(visit):
     assert colours[0] == colours[2] != colours[1]
 
 
-def test_the_own_switches_of_a_competitor_are_shown_as_such(visit, collection):
+def test_the_own_switches_of_another_backend_are_shown_as_such(visit, collection):
     run = next(one for one in collection.runs if one.name == "20261122T195953Z_853e4270c15d_ablate_onnxruntime")
     case = run.of(AblationRecord)[0].case
     page = visit("ablations.html", urlencode({"machine": run.environment.machine}))
-    assert "competitor" not in page.inner_text("#about")  # the engine comes first
+    assert "switches of" not in page.inner_text("#about")  # the engine comes first
     page.get_by_text("onnxruntime", exact=True).first.click()
     assert "backend=onnxruntime" in page.url
     page.locator('select[name="case"]').select_option(f"{case} onnxruntime")
-    assert "switches of onnxruntime itself, a competitor" in page.inner_text("#about")
+    assert "These are switches of onnxruntime itself." in page.inner_text("#about")
     shown = {row.get_attribute("data-switch"): row.inner_text() for row in page.query_selector_all("#switches tr")}
     for record in run.of(AblationRecord):
-        if record.ratio is not None:
-            assert units.times(record.ratio.value) in shown[record.switch]
+        if record.speed is not None:
+            assert units.times(record.speed.value) in shown[record.switch]
     assert [one.get_attribute("value") for one in page.query_selector_all('input[name="backend"]')] == [
         "engine", "onnxruntime", "torch_compile",
     ]  # fmt: skip

@@ -184,18 +184,6 @@ class CpuExecutable(BoundExecutable):
             raise self.failure(status, failed[0])
         return RunTimes(busy, profile.wall, native.tick_seconds(), native.clock())
 
-    def plain_and_counted(
-        self, inputs: Sequence[Any], outputs: Sequence[Any]
-    ) -> tuple[Callable[[], int], Callable[[], int], object]:
-        """The C calls of `run` and of `run_timed`, to measure the overhead of counters; each returns a status.
-
-        The caller keeps `inputs`, `outputs`, this executable and the third result alive as long as it uses the calls.
-        """
-        memory = self._take_memory(inputs, outputs)
-        busy, profile = self._counters()
-        counted = partial(lib.eb_run, self._nodes, 0, self.count, memory[1], self.threads, profile, memory[3])
-        return memory[0], counted, (memory, busy)
-
     def _run_step(self, memory: CallMemory, number: int) -> None:
         _call, pointers, _words, failed, _arena = memory
         status = lib.eb_run(self._nodes, number, number + 1, pointers, self.threads, ffi.NULL, failed)

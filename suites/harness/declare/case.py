@@ -23,7 +23,7 @@ from suites.harness.errors import UsageError
 
 Scalar = str | int | float | bool
 SAME_WITHIN = 0.02
-"""Times whose ratio is within 2% of 1 are `same`, unless a suite says otherwise."""
+"""Times whose speed is within 2% of 1 are `same`, unless a suite says otherwise."""
 _SHORT = {"batch": "b", "sequence": "s"}
 _LABEL = re.compile(r"(?P<name>[^\[\]#]+?)(?:\[(?P<options>[^\[\]]*)\])?(?:#(?P<copy>\d+))?")
 

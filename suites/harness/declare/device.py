@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from engine.suggest import unknown
-from suites import sources
+from suites import user_file
 from suites.harness.errors import UsageError
 
 CPU = "cpu"
@@ -48,13 +48,7 @@ def own_class(name: str) -> tuple[Path, str] | None:
     Raises:
         UsageError: the table has no such name, or there is no such file.
     """
-    path, colon, class_name = name.rpartition(":")
-    if not colon or not path.endswith(".py"):
-        if name not in DEVICES:
-            raise UsageError(f"{unknown('device', name, DEVICES)}, or path.py:Class")
-        return None
-    if not Path(path).is_file():
-        raise UsageError(f"device {name!r}: no such file {path}")
-    if (fault := sources.find_fault_of_name(Path(path))) is not None:
-        raise UsageError(f"device {name!r}: {fault}")
-    return Path(path), class_name
+    own = user_file.split("device", name)
+    if own is None and name not in DEVICES:
+        raise UsageError(f"{unknown('device', name, DEVICES)}, or path.py:Class")
+    return own

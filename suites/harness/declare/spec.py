@@ -19,7 +19,6 @@ from pydantic import (
     Field,
     StrictBool,
     ValidationError,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -82,8 +81,7 @@ class ModelSweep(_Strict):
     """One ``[[models]]`` entry: every combination of its lists is a case. A list has each value once.
 
     Attributes:
-        name: a model of ``enginebench list models``, or a file: ``path.py:factory``, ``path.pt2``, ``path.onnx``. What
-            stands behind a question mark, as in ``path.py:factory?width=256``, is a part of `options`.
+        name: a model of ``enginebench list models``, or a file: ``path.py:factory``, ``path.pt2``, ``path.onnx``.
         shape: size name -> one value or a list. Missing sizes take the model's defaults.
         options: variant name -> one value or a list.
         switches: tables of switches for the backends that have them; ``{}`` is everything on.
@@ -106,16 +104,6 @@ class ModelSweep(_Strict):
     together: Annotated[int, Field(ge=LEAST_TOGETHER, strict=True)] | None = None
     io: Names = ["torch"]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _options_of_the_name(cls, given: Any) -> Any:
-        """Move the options of the name to the others; a name that is wrong stays, and is explained when it is used."""
-        try:
-            name, options = models.split(given["name"])
-            return {**given, "name": name, "options": {**options, **given.get("options", {})}} if options else given
-        except (KeyError, TypeError, AttributeError, models.ModelError):
-            return given
-
 
 class Suite(_Strict):
     """One suite file.
@@ -125,7 +113,7 @@ class Suite(_Strict):
         description: one line.
         models: what to sweep.
         backends: who takes part; the baseline is added where it is missing.
-        baseline: the backend that ratios are against. It runs twice: the second copy gives the A/A floor.
+        baseline: the backend that speeds are against. It runs twice: the second copy gives the A/A floor.
         threads, precision, device: swept for every model.
         rounds: rounds of one process generation; in each, every backend runs once.
         samples_per_round: timed samples of one turn; of slow calls fewer, one at least.
@@ -239,15 +227,12 @@ def relabelled(suite: Suite, change: Callable[[str], str]) -> Suite:
     return suite.model_copy(update={"models": sweeps, "backends": named(suite.backends), "baseline": baseline})
 
 
-def of_model(
-    model: str, arguments: Mapping[str, Any], sizes: Mapping[str, Sequence[int]] | None = None, **fields: Any
-) -> Suite:
+def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
     """A suite of one model, called after the model or its file unless `fields` say otherwise.
 
     Args:
         model: a name or a user's file, as in `ModelSweep`.
-        arguments: its sizes and options, over those of the name.
-        sizes: sizes that are swept. What a user's function takes as an option may be one of them.
+        arguments: its sizes and options; of a list, each value is a case of its own.
         fields: those of a `Suite`; ``backends`` at least.
 
     Raises:
@@ -255,14 +240,12 @@ def of_model(
         UsageError: a field that does not fit.
     """
     known = models.get(model)
-    model, options = models.split(model)
-    arguments, sizes = {**options, **arguments}, sizes or {}
-    for chosen in _product(sizes):
-        known.complete({**arguments, **chosen})
+    for chosen in _product({key: value if isinstance(value, list) else [value] for key, value in arguments.items()}):
+        known.complete(chosen)
     stem = re.sub(r"[^\w-]", "_", models.file_of(model).stem, flags=re.ASCII).strip("_-")
     sweep = {
         "name": model,
-        "shape": {**{key: value for key, value in arguments.items() if key in known.shape_keys}, **sizes},
+        "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
         "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
     }
     try:

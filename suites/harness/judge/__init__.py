@@ -1,1 +1,1 @@
-"""What numbers say: right or wrong, ratios with intervals, verdicts. Reads no file of its own accord."""
+"""What numbers say: right or wrong, speeds with intervals, verdicts. Reads no file of its own accord."""

@@ -1,10 +1,10 @@
 """What an ablation compares, and what its samples say: pure functions. Starts no process and knows no file.
 
-A *trial* is two programs that differ in one switch. Its ratio is the time without the switch over the time with it, so
-above 1 the switch pays, whichever of the two programs has it:
+A *trial* is two programs that differ in one switch. Its speed is that of the program with the switch against the one
+without it. A switch that names a value (``level=basic``) is on in the program with that value:
 
-- ``leave_one_out``: everything on, against everything but the switch (or with an alternative in its place);
-- ``add_one_in``: nothing on, against nothing but the switch;
+- ``leave_one_out``: everything on, against everything but the switch; or with the value, against the usual one;
+- ``add_one_in``: nothing but the switch on, against nothing;
 - ``pair``: two switches, by what both earn together over what each earns alone.
 """
 
@@ -19,9 +19,10 @@ from typing import Any, Literal
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
-from suites.harness.judge.summary import log_ratios
+from suites.harness.judge.standing import SURE
+from suites.harness.judge.summary import log_speeds
 from suites.harness.record.facts import columns
-from suites.harness.record.schema import AblationRecord, AblationVerdict, Samples, Status, Verdict
+from suites.harness.record.schema import AblationRecord, Samples, Status
 
 Mode = Literal["leave_one_out", "add_one_in", "pair"]
 LEAVE_ONE_OUT: Literal["leave_one_out"] = "leave_one_out"
@@ -35,19 +36,6 @@ ALL = "(everything)"
 
 DELTAS = columns("counted")
 """What is counted, with a switch and without it."""
-
-_SINGLE_VERDICTS: dict[Verdict, AblationVerdict] = {
-    "slower": "pays",
-    "faster": "costs",
-    "same": "same",
-    "unclear": "unclear",
-}
-_PAIR_VERDICTS: dict[Verdict, AblationVerdict] = {
-    "slower": "redundant",
-    "faster": "synergy",
-    "same": "independent",
-    "unclear": "unclear",
-}
 
 Facts = Mapping[str, Any]
 """What a backend tells of a program; of one that could not be made, what `refused` gives."""
@@ -65,7 +53,8 @@ class Trial:
     Attributes:
         kind, switch: of the `BackendSwitch`; of a pair both names, joined by ``+``.
         mode: one of `MODES`, or `PAIR`.
-        on, off: labels of the backend with the switch and without it; of a pair, with both and with neither.
+        on, off: labels of the backend with the switch, or the value that it names, and without it; of a pair, with
+            both and with neither.
         first, second: of a pair, labels of the backend with only one of the two on.
         facts_on, facts_off: facts of the two programs.
     """
@@ -159,7 +148,9 @@ class Ablation:
         for switch in self.switches:
             without = self.options(switch.without)
             if LEAVE_ONE_OUT in modes and without is not None:
-                found.append(self._trial(switch, LEAVE_ONE_OUT, whole, self.ref(without).label, facts))
+                changed = self.ref(without).label
+                on, off = (changed, whole) if switch.is_value else (whole, changed)
+                found.append(self._trial(switch, LEAVE_ONE_OUT, on, off, facts))
             if ADD_ONE_IN in modes and self.bare is not None and switch.alone is not None:
                 on, off = self.ref(switch.alone).label, self.ref(self.bare).label
                 found.append(self._trial(switch, ADD_ONE_IN, on, off, facts))
@@ -220,8 +211,8 @@ def judge(
         case: what was measured.
         trials: all of them, those that were not reached too.
         samples: `samples` lines of the case.
-        spread: of a log-ratio between generations.
-        floor: of the A/A pair, as a log-ratio.
+        spread: of a log-speed between generations.
+        floor: of the A/A pair, as a log-speed.
         same_within: see `stats.verdict`.
     """
     return [_line(case, trial, samples, spread, floor, same_within) for trial in trials]
@@ -244,16 +235,14 @@ def _line(
         floor=math.expm1(floor) if floor else None,
         deltas=trial.deltas,
     )
-    logs = _interactions(trial, samples) if trial.mode == PAIR else log_ratios(*_of(samples, trial.off, trial.on))
+    logs = _interactions(trial, samples) if trial.mode == PAIR else log_speeds(*_of(samples, trial.on, trial.off))
     if bad is not None or not trial.reached or not logs:
         return line
-    if trial.mode == PAIR:  # two log-ratios, of processes of their own
+    if trial.mode == PAIR:  # two log-speeds, of processes of their own
         spread, floor = replace(spread, variance=2 * spread.variance), math.sqrt(2) * floor
     found = stats.estimate(logs, spread)
-    ratio = stats.interval(found)
-    verdict = stats.verdict(ratio, same_within, floor)
-    named = _PAIR_VERDICTS if trial.mode == PAIR else _SINGLE_VERDICTS
-    line.ratio, line.p, line.verdict = ratio, stats.p_value(found), named[verdict]
+    line.speed, line.p = stats.interval(found), stats.p_value(found)
+    line.verdict = stats.verdict(line.speed, same_within, floor)
     line.detectable = math.expm1(stats.detectable(found, floor))
     return line
 
@@ -268,24 +257,24 @@ def conclude(lines: Sequence[AblationRecord]) -> list[AblationRecord]:
         timed = [(line, line.p) for line in found if line.mode in family and line.p is not None]
         for (line, _), p in zip(timed, stats.holm([p for _, p in timed]), strict=True):
             line.p = p
-            if p >= 1 - stats.CONFIDENCE and line.verdict in ("pays", "costs", "redundant", "synergy"):
+            if p >= 1 - stats.CONFIDENCE and line.verdict in SURE:
                 line.verdict = "unclear"
     return found
 
 
 def strongest(lines: Iterable[AblationRecord], count: int) -> list[str]:
-    """Names of the switches that move time most, left out or added in, by the largest ratio that a case shows."""
+    """Names of the switches that move time most, left out or added in, by the largest speed that a case shows."""
     moves: dict[str, float] = {}
     for line in lines:
-        if line.ratio is not None and line.mode in MODES and line.switch != ALL:
-            moves[line.switch] = max(moves.get(line.switch, 0.0), abs(math.log(line.ratio.value)))
+        if line.speed is not None and line.mode in MODES and line.switch != ALL:
+            moves[line.switch] = max(moves.get(line.switch, 0.0), abs(math.log(line.speed.value)))
     return sorted(moves, key=lambda name: -moves[name])[:count]
 
 
 def floor_of(samples: Sequence[Samples], base: BackendRef, spread: stats.Spread) -> float:
     """The A/A floor of the whole and its second copy; 0 where the two have no rounds."""
-    logs = log_ratios(*_of(samples, base.again().label, base.label))
-    return stats.floor_of(stats.ratio(logs, spread)) if logs else 0.0
+    logs = log_speeds(*_of(samples, base.again().label, base.label))
+    return stats.floor_of(stats.speed(logs, spread)) if logs else 0.0
 
 
 def _bad(trial: Trial, samples: Sequence[Samples]) -> tuple[Status, str] | None:

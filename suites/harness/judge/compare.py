@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from suites.harness.declare.case import SAME_WITHIN, BackendRef
 from suites.harness.errors import UsageError
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.summary import log_ratios
+from suites.harness.judge.standing import SURE
+from suites.harness.judge.summary import log_speeds
 from suites.harness.record import store
 from suites.harness.record.facts import columns
-from suites.harness.record.schema import Environment, Ratio, Samples, Summary, Verdict
+from suites.harness.record.schema import Environment, Samples, Speed, Summary, Verdict
 
 EXACT = columns("gates")
 """Columns of the engine's rows, other versions included, that only change when the program does; more is worse."""
@@ -39,19 +40,20 @@ NO_COMMON_ROUNDS = "one of the runs, or both, did not measure the row and its ba
 
 @dataclass(frozen=True)
 class Time:
-    """Time after over time before, each over the baseline of its run.
+    """Speed of the later run against the earlier one, where each is against the baseline of its run.
 
     Attributes:
-        ratio: with its 95% interval.
+        speed: with its 95% interval.
         p: of no difference, raised by Holm's rule over all rows of the comparison.
-        verdict: of a row of the engine: "faster", "slower", "same" (within 2% either way) or "unclear"; "control"
-            for what did not change: peers, and other versions of the engine with the same content in both runs;
-            "surroundings" where everything may have changed.
+        verdict: on that speed; None where the environments differ, so that it says nothing of the code.
+        is_control: True for what did not change: peers, and other versions of the engine with the same content in both
+            runs.
     """
 
-    ratio: Ratio
+    speed: Speed
     p: float
-    verdict: Verdict | Literal["control", "surroundings"]
+    verdict: Verdict | None
+    is_control: bool
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ def _times(
         if _explain_no_time(key, old, new) is not None:
             continue
         base = (key[0], old.baseline)
-        logs = [log_ratios(lines.get(key, ()), lines.get(base, ())) for lines in samples]
+        logs = [log_speeds(lines.get(key, ()), lines.get(base, ())) for lines in samples]
         if all(logs):
             found[key] = _difference(*(stats.estimate(one, noise.spread(old.threads)) for one in logs))
     return found
@@ -264,22 +266,18 @@ def _is_control(line: Summary, before: Environment, after: Environment) -> bool:
 def _judged(
     found: Mapping[Key, stats.Estimate], controls: Collection[Key], same_within: float, *, comparable: bool
 ) -> dict[Key, Time]:
-    """Verdicts. Backends that did not change are controls: what moved their ratio moved from one run to the other, so
+    """Verdicts. Backends that did not change are controls: what moved their speed moved from one run to the other, so
     less than the largest of these moves in a case is `unclear`.
     """
     raised = dict(zip(found, stats.holm([stats.p_value(one) for one in found.values()]), strict=True))
+    speeds = {key: stats.interval(one) for key, one in found.items()}
     answer = {}
-    for key, one in found.items():
-        ratio = stats.interval(one)
-        moves = [abs(other.centre) for name, other in found.items() if name[0] == key[0] and name in controls]
-        verdict: Any = stats.verdict(ratio, same_within, max(moves, default=0.0))
-        if not comparable:
-            verdict = "surroundings"
-        elif key in controls:
-            verdict = "control"
-        elif verdict in ("faster", "slower") and raised[key] >= 1 - stats.CONFIDENCE:
+    for key, speed in speeds.items():
+        moves = [abs(math.log(one.value)) for name, one in speeds.items() if name[0] == key[0] and name in controls]
+        verdict = stats.verdict(speed, same_within, max(moves, default=0.0))
+        if verdict in SURE and raised[key] >= 1 - stats.CONFIDENCE:
             verdict = "unclear"
-        answer[key] = Time(ratio, raised[key], verdict)
+        answer[key] = Time(speed, raised[key], verdict if comparable else None, key in controls)
     return answer
 
 
@@ -298,8 +296,9 @@ def lines(found: Comparison) -> Iterator[dict[str, str]]:
             "case": row.case,
             "backend": row.backend,
             "counted": ", ".join(counted) or ("as before" if row.is_counted else "-"),
-            "time": "-" if time is None else _interval(time.ratio),
-            "verdict": "-" if time is None else time.verdict,
+            "speed": "-" if time is None else _interval(time.speed),
+            "verdict": "-" if time is None else time.verdict or "",
+            "control": "yes" if time is not None and time.is_control else "",
         }
 
 
@@ -315,8 +314,8 @@ def explain_missing_times(found: Comparison) -> list[str]:
     return [f"Not compared is the time of {', '.join(names)}: {reason}." for reason, names in rows.items()]
 
 
-def _interval(ratio: Ratio) -> str:
-    return f"{ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+def _interval(speed: Speed) -> str:
+    return f"{speed.value:.3f} [{speed.low:.3f}, {speed.high:.3f}]"
 
 
 def _count(value: Any) -> str:

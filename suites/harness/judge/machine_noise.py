@@ -19,7 +19,7 @@ RUNS_READ = 30
 
 @dataclass(frozen=True)
 class PairMedian:
-    """Median log-ratio of the A/A pair of a case in one generation."""
+    """Median log-speed of the A/A pair of a case in one generation."""
 
     case: str
     threads: int
@@ -79,7 +79,7 @@ def read_pair_medians(run: store.Run) -> Iterator[PairMedian]:
     kinds = {line.case: (line.threads, line.device) for line in run.of(Summary)}
     for (case, _), seconds in pairs.items():
         if len(seconds) == 2 and case in kinds:
-            values = stats.log_ratios(seconds[f"{baseline}#2"], seconds[baseline])
+            values = stats.log_speeds(seconds[f"{baseline}#2"], seconds[baseline])
             if values:
                 threads, place = kinds[case]
                 yield PairMedian(case, threads, place, statistics.median(values))

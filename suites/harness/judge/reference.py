@@ -24,7 +24,7 @@ import torch
 from engine.exporter.torch_internals import TorchDispatchMode, is_mutable, tree_map
 from suites import models
 from suites.backends import stepwise
-from suites.backends._buffers import Buffers, restorer
+from suites.backends._buffers import Buffers
 from suites.backends.base import flatten, to_numpy
 from suites.harness.declare.case import Case
 from suites.harness.declare.precision import PRECISIONS, choose_rule, convert_inputs, convert_model
@@ -102,7 +102,7 @@ def _compute(case: Case, seeds: int, where: Place | None) -> list[Reference]:
     if where is not None:
         model, inputs = where.place_model(model), [where.place(one) for one in inputs]
     state, first = _call_once(case.model, model, inputs[0])
-    ready = restorer(model, state)
+    ready = Buffers(model, state).ready
     own = _of_each(case, inputs, lambda one: _own(model, one, ready))
     unfused = []
     if has_fused := fused.may_run(model):
@@ -141,7 +141,7 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
     model = build(**case.build_arguments)[0]
     size = _count_bytes(model)
     state, _ = _call_once(case.model, model, inputs[0])
-    ready = restorer(model, state)
+    ready = Buffers(model, state).ready
     try:
         wide = build(**case.build_arguments)[0]
         with fused.switched_off():  # as `Quantised` does
@@ -298,7 +298,7 @@ def _double(
     torch.set_default_dtype(torch.float64)
     try:
         model = model.double()
-        ready = restorer(model, state)
+        ready = Buffers(model, state).ready
 
         def call(one: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
             lifted = tuple(map(_lift, one))

@@ -1,4 +1,4 @@
-"""Noisy machines that never existed: rounds of two backends whose true ratio is known, to hold the statistics against.
+"""Noisy machines that never existed: rounds of two backends whose true speed is known, to hold the statistics against.
 
 Pure functions of a random generator; knows the shape of a record's rounds and nothing of how rounds are judged.
 """
@@ -16,7 +16,7 @@ class Noise:
 
     Attributes:
         sample: standard deviation of one sample within a process.
-        process: standard deviation of the log-ratio of two backends from one process generation to the next: memory
+        process: standard deviation of the log-speed of two backends from one process generation to the next: memory
             layout, placement on the machine, code that was compiled anew.
         burst: probability that a neighbour begins to disturb at any sample.
         burst_length: samples that it goes on for, on average.
@@ -51,13 +51,13 @@ def generation(
         noise: the machine.
         rounds: how many.
         samples: timed ones of each backend in a round.
-        true: logarithm of the true ratio.
+        true: logarithm of the true speed.
     """
     offset = true + generator.normal(0.0, noise.process)
     slow = bursts(generator, noise, 2 * rounds * samples).reshape(rounds, 2, samples)
     times = generator.normal(0.0, noise.sample, (rounds, 2, samples)) + slow
     turned = generator.random(rounds) < 0.5  # who comes first
     times[turned] = times[turned][:, ::-1]
-    times[:, 0] += offset
+    times[:, 0] -= offset
     seconds = np.exp(times) * 1e-3
     return seconds[:, 0].tolist(), seconds[:, 1].tolist()

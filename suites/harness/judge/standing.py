@@ -1,4 +1,4 @@
-"""Who is ahead in each case, and what a reader must know before believing it. Pure: reads summaries only."""
+"""Who is faster in each case, and what a reader must know before believing it. Pure: reads summaries only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Literal
 from suites.backends.versions import ENGINE
 from suites.harness.declare.case import BackendRef
 from suites.harness.judge.summary import NEIGHBOURS_FLAG
-from suites.harness.record.schema import Compared, Ratio, Summary, Verdict
+from suites.harness.record.schema import Compared, Speed, Summary, Verdict
 
 NOISY_FLOOR = 0.2
 """A case is marked noisy if two copies of its baseline differ by more than this share."""
 NEAR_TOLERANCE = 0.5
 """A row is marked if its error is more than this share of what is allowed."""
 
-Word = Literal["ahead", "behind", "level", "unclear"]
-WORDS: Mapping[Verdict, Word] = {"faster": "ahead", "slower": "behind", "same": "level", "unclear": "unclear"}
-"""Verdict on a ratio of times -> what is said of the engine."""
-_SURE = ("ahead", "behind")
+SURE: tuple[Verdict, ...] = ("faster", "slower")
+"""Verdicts that are beyond noise."""
 Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference", "scheme"]
 
 Certainty = Literal["certain", "unclear"]
@@ -33,14 +31,14 @@ class Lead:
 
     Attributes:
         other: label of the other backend.
-        speed: time of the other over time of the row, with its 95% interval: above 1 the row is faster.
-        word: `ahead` and `behind` are beyond noise, `level` is within the suite's `same_within`, else `unclear`.
+        speed: of the row against the other, with its 95% interval.
+        verdict: on that speed.
         detectable: smallest true difference, relative, that the comparison detects in 9 of 10 runs.
     """
 
     other: str
-    speed: Ratio
-    word: Word
+    speed: Speed
+    verdict: Verdict
     detectable: float | None
 
 
@@ -53,7 +51,7 @@ class Standing:
         rows: label -> row, in the order of the record, without the second copy of the baseline.
         floor: A/A floor, relative; None if it was not measured.
         engine: the row of the engine as it is used; None if the engine took no part or has no time.
-        lead: the engine against the fastest competitor; None if there is none.
+        lead: the engine against the fastest other backend; None if there is none.
         versions: the engine against each other version of it.
         marks: label -> what is to be known of that row; the key ``""`` is for the whole case.
     """
@@ -73,7 +71,7 @@ class Standing:
 
     @property
     def is_first(self) -> bool:
-        """True if no competitor has a shorter median latency than the engine."""
+        """True if no other backend has a shorter median latency than the engine."""
         peers = [row for row in self.timed if row.role == "peer"]
         return self.engine is not None and all(get_latency(self.engine) <= get_latency(row) for row in peers)
 
@@ -97,7 +95,7 @@ class Standing:
         return None if found is None else lead_over(found)
 
     def best_forms(self) -> dict[str, Summary]:
-        """Column -> row: competitors that differ only in their options share a column, which has the fastest one.
+        """Column -> row: forms of another backend share a column, which has the fastest one.
 
         Forms of the engine, and its other versions, have a column each. A column is named after the backend, or
         after the label if it is the engine's.
@@ -164,11 +162,9 @@ def _find_engine(rows: Mapping[str, Summary]) -> Summary | None:
 
 def lead_over(compared: Compared) -> Lead | None:
     """A row over another one as a lead of the first; None if no rounds of the two pair."""
-    if compared.ratio is None or compared.verdict is None:
+    if compared.speed is None or compared.verdict is None:
         return None
-    ratio = compared.ratio
-    speed = Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
-    return Lead(compared.backend, speed, WORDS[compared.verdict], compared.detectable)
+    return Lead(compared.backend, compared.speed, compared.verdict, compared.detectable)
 
 
 def judge_neighbours(row: Summary) -> Certainty | None:
@@ -206,47 +202,42 @@ class Tally:
     """How often the engine is first.
 
     Attributes:
-        cases: cases in which the engine and a competitor have a time.
-        first: cases in which no competitor has a shorter median.
-        ahead: those in which that is beyond noise.
-        behind: cases in which a competitor has a shorter median.
-        surely_behind: those in which that is beyond noise.
-        without: cases in which the engine or every competitor has no time.
+        cases: cases in which the engine and another backend have a time.
+        first: cases in which no other backend has a shorter median.
+        faster: those of `first` in which that is beyond noise.
+        slower: those of the others in which that is beyond noise.
+        without: cases in which the engine or every other backend has no time.
         doubtful: cases beyond noise whose times are noisy or were disturbed.
     """
 
     cases: int
     first: int
-    ahead: int
-    behind: int
-    surely_behind: int
+    faster: int
+    slower: int
     without: int
     doubtful: int
 
     def __str__(self) -> str:
         """One sentence: ``Engine first in 8 of 8 cases, beyond noise in 6.``, or what else is true."""
         if not self.cases:
-            return "No case has a time of the engine and of a competitor."
+            return "No case has a time of the engine and of another backend."
         text = f"Engine first in {self.first} of {self.cases} case{'s' if self.cases > 1 else ''}"
-        text += f", beyond noise in {self.ahead}" if self.first else ""
-        if self.behind:
-            text += f"; another backend first in {self.behind}, beyond noise in {self.surely_behind}"
+        text += f", beyond noise in {self.faster}" if self.first else ""
+        if self.first < self.cases:
+            text += f"; another backend first in {self.cases - self.first}, beyond noise in {self.slower}"
         if self.doubtful:
             text += f"; {self.doubtful} of these with noisy or disturbed times"
         return f"{text}." + (f" {self.without} further without a comparison." if self.without else "")
 
 
 def count_firsts(standings: Sequence[Standing]) -> Tally:
-    """How often the engine is first, over the cases that have a time of the engine and of a competitor."""
-    compared = [one for one in standings if one.lead is not None]
-    first = [one for one in compared if one.is_first]
-    behind = [one for one in compared if not one.is_first]
+    """How often the engine is first, over the cases that have a time of the engine and of another backend."""
+    compared = [(one, one.lead.verdict) for one in standings if one.lead is not None]
     return Tally(
         cases=len(compared),
-        first=len(first),
-        ahead=sum(one.lead is not None and one.lead.word == "ahead" for one in first),
-        behind=len(behind),
-        surely_behind=sum(one.lead is not None and one.lead.word == "behind" for one in behind),
+        first=sum(one.is_first for one, _ in compared),
+        faster=sum(one.is_first and verdict == "faster" for one, verdict in compared),
+        slower=sum(not one.is_first and verdict == "slower" for one, verdict in compared),
         without=len(standings) - len(compared),
-        doubtful=sum(one.is_doubtful and one.lead is not None and one.lead.word in _SURE for one in compared),
+        doubtful=sum(one.is_doubtful and verdict in SURE for one, verdict in compared),
     )

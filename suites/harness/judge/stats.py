@@ -1,6 +1,6 @@
-"""From timed rounds to a ratio with an interval and a verdict. Pure functions over numbers: no clock, no files.
+"""From timed rounds to a speed with an interval and a verdict. Pure functions over numbers: no clock, no files.
 
-Method. Within one process generation, the log-ratio of two backends is paired round by round (they ran next to each
+Method. Within one process generation, the log-speed of two backends is paired round by round (they ran next to each
 other in time, so slow drift cancels) and its median is taken. What repeats when processes are started anew is the unit
 of inference: the 95% interval is Student's t over the per-generation medians (Student, "The probable error of a mean",
 1908). Rounds of one process share its memory layout and are no independent repetitions (Mytkowicz et al., "Producing
@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from suites.harness.record.schema import Latency, Ratio, Verdict
+from suites.harness.record.schema import Latency, Speed, Verdict
 
 CONFIDENCE = 0.95
 POWER = 0.9
 """Probability with which a difference of the size of the minimum detectable effect is found."""
 PRIOR_SD = 0.02
-"""Standard deviation between processes of a log-ratio that is assumed before a machine has A/A history: 2%."""
+"""Standard deviation between processes of a log-speed that is assumed before a machine has A/A history: 2%."""
 PRIOR_DEGREES = 4
 """Weight of the prior, in observations. Real A/A pairs soon outweigh it."""
 ENOUGH_GENERATIONS = 4
@@ -35,7 +35,7 @@ Rounds = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Spread:
-    """Variance of a log-ratio between generations, and how many observations know it.
+    """Variance of a log-speed between generations, and how many observations know it.
 
     Attributes:
         variance: of one generation's median.
@@ -48,10 +48,10 @@ class Spread:
     observations: int
 
 
-def log_ratios(backend: Rounds, baseline: Rounds) -> list[float]:
-    """Per round, log(median of the backend's samples / median of the baseline's). Unpaired rounds are left out."""
+def log_speeds(backend: Rounds, baseline: Rounds) -> list[float]:
+    """Per round, log(median of the baseline's samples / median of the backend's). Unpaired rounds are left out."""
     return [
-        math.log(statistics.median(mine) / statistics.median(theirs))
+        math.log(statistics.median(theirs) / statistics.median(mine))
         for mine, theirs in zip(backend, baseline, strict=False)
         if mine and theirs
     ]
@@ -75,14 +75,14 @@ def mean_error(values: Sequence[float]) -> float:
     return statistics.stdev(values) / math.sqrt(len(values))
 
 
-def within_process(logs: Sequence[float]) -> Ratio:
-    """Ratio and interval from log-ratios of pairs within one process, by the median; nothing is said of others.
+def within_process(logs: Sequence[float]) -> Speed:
+    """Speed and interval from log-speeds of pairs within one process, by the median; nothing is said of others.
 
     Raises:
         statistics.StatisticsError: no pair.
     """
     centre, margin = statistics.median(logs), median_error(logs) * quantile(max(1, len(logs) - 1))
-    return Ratio(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
+    return Speed(math.exp(centre), math.exp(centre - margin), math.exp(centre + margin))
 
 
 def spread_of(history: Sequence[float]) -> Spread:
@@ -97,7 +97,7 @@ def spread_of(history: Sequence[float]) -> Spread:
 
 
 class Estimate(NamedTuple):
-    """A log-ratio, the standard error of it, and the degrees of freedom that this error is known with."""
+    """A log-speed, the standard error of it, and the degrees of freedom that this error is known with."""
 
     centre: float
     error: float
@@ -105,10 +105,10 @@ class Estimate(NamedTuple):
 
 
 def estimate(generations: Sequence[Sequence[float]], history: Spread) -> Estimate:
-    """What a comparison says, from per-generation lists of log-ratios.
+    """What a comparison says, from per-generation lists of log-speeds.
 
     Args:
-        generations: log-ratios of the rounds, one list a generation; at least one, none empty.
+        generations: log-speeds of the rounds, one list a generation; at least one, none empty.
         history: what is known of the variance between processes; used below `ENOUGH_GENERATIONS` generations, and then
             no smaller than what this comparison shows itself (between its medians, and within its rounds).
 
@@ -128,19 +128,19 @@ def estimate(generations: Sequence[Sequence[float]], history: Spread) -> Estimat
     return Estimate(centre, math.sqrt(variance / count), degrees)
 
 
-def ratio(generations: Sequence[Sequence[float]], history: Spread) -> Ratio:
-    """Ratio and interval; arguments and errors as of `estimate`."""
+def speed(generations: Sequence[Sequence[float]], history: Spread) -> Speed:
+    """Speed and interval; arguments and errors as of `estimate`."""
     return interval(estimate(generations, history))
 
 
-def interval(found: Estimate, confidence: float = CONFIDENCE) -> Ratio:
-    """An estimate as a ratio with its interval, by default of 95%."""
+def interval(found: Estimate, confidence: float = CONFIDENCE) -> Speed:
+    """An estimate as a speed with its interval, by default of 95%."""
     half = quantile(found.degrees, confidence) * found.error
-    return Ratio(math.exp(found.centre), math.exp(found.centre - half), math.exp(found.centre + half))
+    return Speed(math.exp(found.centre), math.exp(found.centre - half), math.exp(found.centre + half))
 
 
 def detectable(found: Estimate, floor: float = 0.0) -> float:
-    """The smallest true difference, as a log-ratio, that such a comparison claims with probability `POWER`.
+    """The smallest true difference, as a log-speed, that such a comparison claims with probability `POWER`.
 
     The interval must exclude 1 and the estimate exceed the floor, so the true value has to lie beyond the larger of the
     two by the quantile of the estimate's own distribution (Bloom, "Minimum detectable effects", 1995).
@@ -173,40 +173,40 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def interaction(neither: Rounds, first: Rounds, second: Rounds, both: Rounds) -> list[float]:
-    """Per round log t(neither) - log t(first) - log t(second) + log t(both), of two switches.
+    """Per round log t(first) + log t(second) - log t(neither) - log t(both), of two switches.
 
-    0: each saves the same factor with the other one as without it. Above 0 they are redundant, saving less together
-    than one after the other; below 0 they help each other. Rounds that one of the four lacks are left out.
+    0: each saves the same factor with the other one as without it. Above 0 they help each other; below 0 they are
+    redundant, saving less together than one after the other. Rounds that one of the four lacks are left out.
     """
     return [
-        math.log(none) - math.log(one) - math.log(other) + math.log(all_)
+        math.log(one) + math.log(other) - math.log(none) - math.log(all_)
         for none, one, other, all_ in (
             map(statistics.median, rounds) for rounds in zip(neither, first, second, both, strict=False) if all(rounds)
         )
     ]
 
 
-def floor_of(pair: Ratio) -> float:
+def floor_of(pair: Speed) -> float:
     """The A/A floor: the largest relative difference inside of the interval of two copies of one backend."""
     return max(abs(math.log(pair.low)), abs(math.log(pair.high)))
 
 
-def verdict(found: Ratio, same_within: float, floor: float = 0.0) -> Verdict:
+def verdict(found: Speed, same_within: float, floor: float = 0.0) -> Verdict:
     """What may be said.
 
     Args:
-        found: the ratio.
+        found: the speed.
         same_within: 0.02: an interval wholly within 2% either way reads `same`.
-        floor: of the A/A pair, as a log-ratio: smaller differences are `unclear`.
+        floor: of the A/A pair, as a log-speed: smaller differences are `unclear`.
     """
     margin = math.log1p(same_within)
     if floor <= margin and math.log(found.low) >= -margin and math.log(found.high) <= margin:
         return "same"
     if abs(math.log(found.value)) <= floor:
         return "unclear"
-    if found.high < 1:
+    if found.low > 1:
         return "faster"
-    return "slower" if found.low > 1 else "unclear"
+    return "slower" if found.high < 1 else "unclear"
 
 
 def latency(generations: Sequence[Rounds]) -> Latency:

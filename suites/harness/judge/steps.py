@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.summary import log_ratios
+from suites.harness.judge.standing import SURE
+from suites.harness.judge.summary import log_speeds
 from suites.harness.record.commits import CommitRecord, CountedCase
 from suites.harness.record.facts import columns
-from suites.harness.record.schema import Ratio, Samples
+from suites.harness.record.schema import Samples, Speed, Verdict
 from suites.harness.record.store import Run
 
 COUNTS = columns("gates")
-Word = Literal["first", "same code", "faster", "slower", "same", "unclear", "not timed", "failed"]
-STEPS: tuple[Word, ...] = ("faster", "slower")
+Note = Literal["first", "same code", "not timed", "failed", ""]
 
 
 @dataclass(frozen=True)
@@ -27,23 +27,26 @@ class Point:
 
     Attributes:
         commit: the commit.
-        word: `faster` and `slower` are steps: beyond noise and, with Holm's rule over all pairs of the run, at 95%.
-            `same code`: its engine is that of the commit before. `failed`: it was not built, or has no program.
-        ratio: its time over that of the commit before it, by paired rounds; None where nothing was timed.
-        level: the product of these ratios since the first commit, so time over that of the first; None after
-            a commit without a program or a time.
-        wide: `ratio` with its 99% interval.
-        generations: the paired ratio of each generation of processes.
+        verdict: on `speed`; `faster` and `slower` are steps: beyond noise and, with Holm's rule over all pairs of the
+            run, at 95%. None where nothing was compared.
+        note: why nothing was compared; `same code`: its engine is that of the commit before; `failed`: it was not
+            built, or has no program.
+        speed: against the commit before it, by paired rounds; None where nothing was timed.
+        since_first: against the first commit, the product of these speeds; None after a commit without a program or
+            a time.
+        wide: `speed` with its 99% interval.
+        generations: the paired speed of each generation of processes.
         changes: column -> (before, now), of the counts that differ.
         counts: column -> count.
         reason: why it failed.
     """
 
     commit: CommitRecord
-    word: Word
-    ratio: Ratio | None = None
-    level: Ratio | None = None
-    wide: Ratio | None = None
+    verdict: Verdict | None
+    note: Note = ""
+    speed: Speed | None = None
+    since_first: Speed | None = None
+    wide: Speed | None = None
     generations: tuple[float, ...] = ()
     changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class Point:
     @property
     def is_step(self) -> bool:
         """True if its time differs from that of the commit before, beyond noise."""
-        return self.word in STEPS
+        return self.verdict in SURE
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,14 @@ def _index_samples(run: Run) -> dict[Key, list[Samples]]:
 def _compare(
     commits: Sequence[CommitRecord], case: str, samples: Mapping[Key, list[Samples]]
 ) -> Iterator[tuple[str, Logs]]:
-    """Name of a commit -> log-ratios of its rounds to those of the commit before, a list a generation."""
+    """Name of a commit -> log-speeds of its rounds against those of the commit before, a list a generation."""
     before: CommitRecord | None = None
     for commit in commits:
         if commit.status != "built":
             continue
         if before is not None and before.backend != commit.backend:
             mine, base = (samples.get((case, str(one.backend)), []) for one in (commit, before))
-            yield commit.commit, log_ratios(mine, base)
+            yield commit.commit, log_speeds(mine, base)
         before = commit
 
 
@@ -148,7 +151,7 @@ def _track(
         counted = commit.cases.get(case, CountedCase(reason=commit.reason))
         is_timed = (case, str(commit.backend)) in timed
         if commit.status != "built" or (counted.facts is None and not is_timed):
-            points.append(Point(commit, "failed", reason=counted.reason or commit.reason))
+            points.append(Point(commit, None, "failed", reason=counted.reason or commit.reason))
             if commit.status == "built":
                 before, sum_of = commit, None
             continue
@@ -157,10 +160,12 @@ def _track(
         is_first, is_same = before is None, before is not None and before.digest == commit.digest
         if not is_first and not is_same:
             sum_of = _add(sum_of, estimate)
+        note: Note = "first" if is_first else "same code" if is_same else "not timed" if estimate is None else ""
         points.append(
             Point(
                 commit,
-                _choose_word(estimate, compared.p_values.get(key), floor, within, is_first=is_first, is_same=is_same),
+                None if note else _judge(estimate, compared.p_values.get(key), floor, within),
+                note,
                 None if estimate is None else stats.interval(estimate),
                 None if sum_of is None else stats.interval(sum_of),
                 None if estimate is None else stats.interval(estimate, WIDE),
@@ -188,23 +193,11 @@ def _add(total: stats.Estimate | None, one: stats.Estimate | None) -> stats.Esti
     return stats.Estimate(total.centre + one.centre, error, min(total.degrees, one.degrees))
 
 
-def _choose_word(
-    estimate: stats.Estimate | None,
-    p: float | None,
-    floor: float | None,
-    within: float,
-    *,
-    is_first: bool,
-    is_same: bool,
-) -> Word:
-    if is_first:
-        return "first"
-    if is_same:
-        return "same code"
+def _judge(estimate: stats.Estimate | None, p: float | None, floor: float | None, within: float) -> Verdict | None:
     if estimate is None or p is None:
-        return "not timed"
-    word = stats.verdict(stats.interval(estimate), within, math.log1p(floor or 0.0))
-    return "unclear" if word in STEPS and p >= 1 - stats.CONFIDENCE else word
+        return None
+    found = stats.verdict(stats.interval(estimate), within, math.log1p(floor or 0.0))
+    return "unclear" if found in SURE and p >= 1 - stats.CONFIDENCE else found
 
 
 def _list_counts(found: CountedCase | None) -> dict[str, int]:

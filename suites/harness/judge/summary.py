@@ -35,7 +35,7 @@ class Question:
     Attributes:
         case: the case.
         refs: who took part, in order; the second copy of the baseline among them.
-        baseline: label that ratios are against.
+        baseline: label that speeds are against.
         same_within: see `stats.verdict`.
         roofs: what the machine can do at most; without, no row has a share of it.
         cache_bytes: of the last cache of the device; None: of the processors.
@@ -58,11 +58,11 @@ def summarise(question: Question, lines: Sequence[Samples], noise: MachineNoise)
     """One summary a backend, from the samples of the case. Adds the case's A/A medians to `noise`."""
     latest = {(line.backend, line.generation): line for line in lines}
     of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
-    pair = log_ratios(of.get(question.twin, []), of.get(question.baseline, []))
+    pair = log_speeds(of.get(question.twin, []), of.get(question.baseline, []))
     place = label(question.case.device)
     noise.add(question.case.threads, [statistics.median(values) for values in pair], place)
     spread = noise.spread(question.case.threads, place)
-    floor = stats.floor_of(stats.ratio(pair, spread)) if pair else None
+    floor = stats.floor_of(stats.speed(pair, spread)) if pair else None
     found = []
     for ref in question.refs:
         base = [] if ref.label == question.baseline else of.get(question.baseline, [])
@@ -141,7 +141,7 @@ def _rank(question: Question, found: Sequence[Summary]) -> list[Summary]:
 
 
 def _other_versions(question: Question, found: Sequence[Summary]) -> list[str]:
-    """Labels of the other versions of the engine that the engine is compared with; `ratio` tells of the baseline."""
+    """Labels of the other versions of the engine that the engine is compared with; `speed` tells of the baseline."""
     return [
         line.backend
         for line in found
@@ -152,7 +152,7 @@ def _other_versions(question: Question, found: Sequence[Summary]) -> list[str]:
 def judge_pair(
     mine: Sequence[Samples], theirs: Sequence[Samples], spread: stats.Spread, floor: float | None, same_within: float
 ) -> dict[str, Any]:
-    """`ratio`, `verdict` and `detectable` of one backend over another; null where no rounds pair.
+    """`speed`, `verdict` and `detectable` of one backend over another; null where no rounds pair.
 
     Args:
         mine: samples of one backend in the case, a line a generation.
@@ -161,14 +161,14 @@ def judge_pair(
         floor: A/A floor of the case as a logarithm; None where it was not measured.
         same_within: see `stats.verdict`.
     """
-    pair = log_ratios(mine, theirs)
+    pair = log_speeds(mine, theirs)
     if not pair:
-        return {"ratio": None, "verdict": None, "detectable": None}
+        return {"speed": None, "verdict": None, "detectable": None}
     estimate = stats.estimate(pair, spread)
-    ratio = stats.interval(estimate)
+    speed = stats.interval(estimate)
     return {
-        "ratio": ratio,
-        "verdict": stats.verdict(ratio, same_within, floor or 0.0),
+        "speed": speed,
+        "verdict": stats.verdict(speed, same_within, floor or 0.0),
         "detectable": math.expm1(stats.detectable(estimate, floor or 0.0)),
     }
 
@@ -287,11 +287,11 @@ def _ordered(latest: Mapping[tuple[str, int], Samples], label: str) -> list[Samp
     return [latest[key] for key in sorted(latest) if key[0] == label]
 
 
-def log_ratios(mine: Sequence[Samples], base: Sequence[Samples]) -> list[list[float]]:
-    """Per generation that both finished, the log-ratios of the rounds, from the samples of one case."""
+def log_speeds(mine: Sequence[Samples], base: Sequence[Samples]) -> list[list[float]]:
+    """Per generation that both finished, the log-speeds of the rounds, from the samples of one case."""
     theirs = {line.generation: line.seconds for line in base if line.status == "ok"}
     pairs = [
-        stats.log_ratios(line.seconds, theirs[line.generation])
+        stats.log_speeds(line.seconds, theirs[line.generation])
         for line in mine
         if line.status == "ok" and line.generation in theirs
     ]

@@ -35,7 +35,7 @@ ROUNDED_FACTOR = 3.0
 """Allowed error in bfloat16 and float16 as a multiple of eager's own in that type.
 
 Rounding dominates these errors, and eager rounds after every operator. Right implementations are about as far off, or
-1.6 times as far where they round partial sums (`scripts/simulate_tolerance.py`).
+1.8 times as far where they round partial sums (`tools/simulate_tolerance.py`).
 """
 
 ROUNDED_UNITS = 1.0
@@ -57,7 +57,7 @@ OWN_FACTOR = 3.0
 """Allowed error of a backend with its own quantisation scheme, in multiples of the error of the precision's own scheme.
 Both errors are relative to the unquantised model.
 
-Chosen once, from the schemes and planted faults of docs/measurement.md (`scripts/compare_schemes.py`): the largest
+Chosen once, from the schemes and planted faults of docs/tolerances.md (`tools/compare_schemes.py`): the largest
 ratio of a correct scheme was 1.8.
 """
 

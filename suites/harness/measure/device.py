@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import os
 import signal
 from abc import ABC, abstractmethod
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from suites import user_file
 from suites.harness.declare.device import DEVICES, own_class
 from suites.harness.errors import UsageError
 from suites.harness.measure.contention import Used, Watch
@@ -179,14 +179,10 @@ def load(name: str) -> Device:
         module = importlib.import_module(module_name)
     else:
         path, class_name = own
-        spec = importlib.util.spec_from_file_location(f"device_{path.stem}", path)
-        if spec is None or spec.loader is None:
-            raise UsageError(f"device {name!r}: {path} cannot be imported")
-        module = importlib.util.module_from_spec(spec)
         try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            raise UsageError(f"device {name!r}: {path} cannot be imported: {type(error).__name__}: {error}") from error
+            module = user_file.load(path)
+        except user_file.ImportFailed as error:
+            raise UsageError(f"device {name!r}: {error}") from error
     try:
         made: type[Device] = getattr(module, class_name)
     except AttributeError:

@@ -1,7 +1,6 @@
 """The work of one backend on one case inside of one process: load, prepare, verify, warm up, sample. Owns the clock.
 
-Knows nothing of pipes, rounds or other backends: `worker.py` puts it behind a pipe, asv's front calls it in its own
-process.
+Knows nothing of pipes, rounds or other backends: `worker.py` puts it behind a pipe.
 """
 
 from __future__ import annotations

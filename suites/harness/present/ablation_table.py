@@ -18,13 +18,13 @@ from suites.harness.record.schema import AblationRecord, Environment, Samples
 
 GUIDE = "docs/reading-results.md#ablations"
 LEGEND = (
-    "left out: time without the switch, or with the value that it names, over the time as usual, with its 95% "
-    "interval: above 1 the switch, or the usual value, pays"
+    "left out: speed with everything on against the same without the switch, with its 95% interval. A row option=value "
+    "is the speed with that value against the usual one. Above 1 the switch, or the value, is faster"
 )
 ALONE_LEGEND = "alone: the same with everything else off"
 PAIR_LEGEND = (
-    "interaction: what a switch saves alone over what it saves when the other one is on; above 1 they are redundant, "
-    "below 1 they help each other"
+    "interaction: what a switch earns when the other one is on over what it earns alone; above 1 they help each other, "
+    "below 1 they are redundant"
 )
 _COUNTS = {
     "nodes": "nodes",
@@ -111,7 +111,8 @@ def describe_floor(records: Sequence[AblationRecord]) -> str:
 
 def get_whole(records: Sequence[AblationRecord]) -> str:
     """Label of the program that is taken apart."""
-    return next((one.with_ for one in records if one.mode in (LEAVE_ONE_OUT, PAIR)), records[0].with_)
+    first = next((one for one in records if one.mode in (LEAVE_ONE_OUT, PAIR)), records[0])
+    return first.without if first.names_value else first.with_
 
 
 def write_notes(records: Sequence[AblationRecord], samples: Iterable[Samples] = ()) -> list[str]:
@@ -185,10 +186,10 @@ def _is_unused(record: AblationRecord) -> bool:
 
 def write_effect(record: AblationRecord | None) -> str:
     """``1.23x [1.10, 1.36]``; empty if the switch was not timed."""
-    return "" if record is None or record.ratio is None or not record.reached else units.factor(record.ratio)
+    return "" if record is None or record.speed is None or not record.reached else units.factor(record.speed)
 
 
-def write_word(record: AblationRecord | None) -> str:
+def write_verdict(record: AblationRecord | None) -> str:
     """The verdict, or why there is none."""
     if record is None:
         return ""
@@ -200,9 +201,11 @@ def write_word(record: AblationRecord | None) -> str:
 
 
 def write_counts(row: Row) -> dict[str, str]:
-    """Heading -> the count without the switch, and in brackets how much more that is: ``128 (+12)``."""
+    """Heading -> the count with the switch changed, and in brackets how much more that is: ``128 (+12)``."""
     record = row.left_out or row.alone
     deltas = record.deltas if record is not None else {}
+    if record is not None and record.names_value:
+        deltas = {name: pair[::-1] for name, pair in deltas.items()}
     counts = {name: _write_delta(deltas[column], name) for name, column in _COUNTS.items() if column in deltas}
     if record is not None and record.detectable is not None and record.verdict == "unclear":
         counts["detects"] = units.percent(record.detectable)
@@ -246,37 +249,37 @@ def _write_table(rows: Sequence[Row], heading: str) -> str:
     has_alone = any(row.alone is not None for row in rows)
     lines = [["switch", "kind", heading, "", *(["alone", ""] if has_alone else [])]]
     for row in rows:
-        cells = [f"`{row.switch}`", row.kind, write_effect(row.left_out), write_word(row.left_out)]
-        lines.append([*cells, *([write_effect(row.alone), write_word(row.alone)] if has_alone else [])])
+        cells = [f"`{row.switch}`", row.kind, write_effect(row.left_out), write_verdict(row.left_out)]
+        lines.append([*cells, *([write_effect(row.alone), write_verdict(row.alone)] if has_alone else [])])
     return markdown.pipes(lines)
 
 
 def _write_count_table(rows: Sequence[Row]) -> str:
-    """Counts without each switch, folded away; empty if none differs."""
+    """Counts with each switch changed, folded away; empty if none differs."""
     counts = {row.switch: write_counts(row) for row in rows}
     names = [name for name in (*_COUNTS, "detects") if any(name in one for one in counts.values())]
     if not names:
         return ""
     lines = [
-        ["without", *names],
+        ["changed", *names],
         *([f"`{name}`", *(one.get(key, "") for key in names)] for name, one in counts.items()),
     ]
-    return f"<details><summary>Counts without each switch</summary>\n\n{markdown.pipes(lines)}\n\n</details>"
+    return f"<details><summary>Counts with each switch changed</summary>\n\n{markdown.pipes(lines)}\n\n</details>"
 
 
 def write_csv(lines: Sequence[AblationRecord]) -> str:
     """One line a switch, mode and case, with plain numbers."""
     fixed = ("case", "switch", "switch_kind", "mode", "reached", "status", "reason", "with", "without")
     counts = [f"{name}_{side}" for name in DELTAS for side in ("with", "without")]
-    names = (*fixed, "ratio", "low", "high", "p", "verdict", "detectable", "floor", *counts)
+    names = (*fixed, "speed", "speed_low", "speed_high", "p", "verdict", "detectable", "floor", *counts)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     for line in lines:
         values = line.model_dump(by_alias=True)
         row = {name: values[name] for name in (*fixed, "p", "verdict", "detectable", "floor")}
-        if line.ratio is not None:
-            row |= {"ratio": line.ratio.value, "low": line.ratio.low, "high": line.ratio.high}
+        if line.speed is not None:
+            row |= {"speed": line.speed.value, "speed_low": line.speed.low, "speed_high": line.speed.high}
         for name, (on, off) in line.deltas.items():
             row |= {f"{name}_with": on, f"{name}_without": off}
         writer.writerow(row)
@@ -288,7 +291,7 @@ def _is_shown(record: AblationRecord) -> bool:
 
 
 def _weigh(record: AblationRecord | None) -> float:
-    return 0.0 if record is None or record.ratio is None else record.ratio.value
+    return 0.0 if record is None or record.speed is None else record.speed.value
 
 
 def _write_delta(pair: Sequence[Any], name: str) -> str:

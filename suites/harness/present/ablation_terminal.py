@@ -27,7 +27,7 @@ from suites.harness.record.schema import AblationRecord, Environment, Samples
 
 PLOT = 21
 """Characters of the axis of intervals."""
-_STYLES = {"pays": "green", "costs": "red", "unclear": "dim", "not reached": "dim"}
+_STYLES = {"faster": "green", "slower": "red", "unclear": "dim", "not reached": "dim"}
 _PARTS = (("kind", "plot"), ("plot",), ())
 """Columns beside switch, effects and verdicts; the first ones that fit are printed."""
 
@@ -41,7 +41,7 @@ def print_ablation(
     *,
     with_details: bool = False,
 ) -> None:
-    """Print the tables of all cases; with details, also versions and the counts without each switch.
+    """Print the tables of all cases; with details, also versions and the counts with each switch changed.
 
     Args:
         console: where to.
@@ -101,13 +101,13 @@ def _make_table(console: Console, rows: Sequence[Row], heading: str, parts: Sequ
     names += ([""] if "plot" in parts else []) + (["alone", ""] if has_alone else [])
     for name in names:
         table.add_column(name, no_wrap=True)
-    timed = [row.left_out.ratio for row in rows if row.left_out is not None and row.left_out.ratio is not None]
+    timed = [row.left_out.speed for row in rows if row.left_out is not None and row.left_out.speed is not None]
     reach = choose_reach(timed)
     for row in rows:
         cells = [Text(row.switch), *([Text(row.kind)] if "kind" in parts else []), *_write_verdict(row.left_out)]
         if "plot" in parts:
-            ratio = row.left_out.ratio if row.left_out is not None and row.left_out.reached else None
-            cells.append(Text(draw_interval(ratio, reach, PLOT, ascii_only=is_ascii(console)) if ratio else ""))
+            speed = row.left_out.speed if row.left_out is not None and row.left_out.reached else None
+            cells.append(Text(draw_interval(speed, reach, PLOT, ascii_only=is_ascii(console)) if speed else ""))
         cells += _write_verdict(row.alone) if has_alone else []
         table.add_row(*cells)
     return table
@@ -118,12 +118,12 @@ def _print_lines(console: Console, rows: Sequence[Row], heading: str) -> None:
     write_paragraph(console, f"{heading}:", indent=2)
     for row in rows:
         write_paragraph(console, row.switch, indent=2)
-        words = (ablation_table.write_effect(row.left_out), ablation_table.write_word(row.left_out))
+        words = (ablation_table.write_effect(row.left_out), ablation_table.write_verdict(row.left_out))
         write_paragraph(console, "  ".join(filter(None, words)), indent=4)
 
 
 def _write_verdict(record: AblationRecord | None) -> Iterator[Text]:
-    word = ablation_table.write_word(record)
+    word = ablation_table.write_verdict(record)
     yield Text(ablation_table.write_effect(record))
     yield Text(word, _STYLES.get(word, ""))
 
@@ -144,7 +144,7 @@ def _print_counts(console: Console, rows: Sequence[Row]) -> None:
 
 def _make_counts(console: Console, counts: dict[str, dict[str, str]], names: Sequence[str]) -> Table:
     table = Table(box=choose_box(console), show_edge=False, padding=(0, 0, 0, 1), pad_edge=False)
-    table.add_column("without", no_wrap=True)
+    table.add_column("changed", no_wrap=True)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for switch, one in counts.items():

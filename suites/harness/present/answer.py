@@ -14,7 +14,6 @@ MOST_CLAUSES = 3
 """Cases that are answered one by one; of more, only how often each backend is the fastest."""
 HINT = "With --generations 10 the intervals are narrower: most differences of 3% are then detected."
 _DOUBT = "are noisy or were disturbed"
-_CERTAINTY = {"ahead": "beyond noise", "level": "which is level"}
 
 
 def write_answer(summaries: Sequence[Summary]) -> str:
@@ -42,7 +41,7 @@ def write_answer(summaries: Sequence[Summary]) -> str:
 
 
 def _is_sure(one: Standing) -> bool:
-    return one.margin is not None and one.margin.word == "ahead"
+    return one.margin is not None and one.margin.verdict == "faster"
 
 
 def _describe_precisions(timed: Sequence[Standing], *, with_runner_up: bool) -> list[str]:
@@ -88,11 +87,11 @@ def _describe(one: Standing, place: str, *, is_only_doubt: bool) -> str:
         return text
     if lead is None:
         return f"{text}, the only backend with a time"
-    certainty = _CERTAINTY.get(lead.word, "within noise")
+    certainty = {"faster": "beyond noise", "same": "which is the same"}.get(lead.verdict, "within noise")
     if one.is_doubtful and _is_sure(one):
         certainty += " of this run"
         certainty += f", but its times {_DOUBT}: run it again on an idle machine" if is_only_doubt else ""
     value, interval = units.times(lead.speed.value), units.interval(lead.speed)
     if round(lead.speed.value, 2) < 1:  # medians and paired rounds give different orders
         return f"{text} by median latency, but {value} as fast as {lead.other} in paired rounds {interval}, {certainty}"
-    return f"{text}, {value} ahead of {lead.other} {interval}, {certainty}"
+    return f"{text}, {value} as fast as {lead.other} {interval}, {certainty}"

@@ -21,9 +21,9 @@ INDENT = 2
 SHORT = 12
 """Characters of a commit's name."""
 LEGEND_OF_TIMES = (
-    "time: latency divided by that of the commit before, from rounds in which both took turns, with its 95% interval. "
-    "relative to first: the product of these ratios. Below 1x is faster. A step is a difference beyond noise, at 95% "
-    "over all rows of the run; unclear is within noise."
+    "speed: latency of the commit before over that of the commit, from rounds in which both took turns, with its 95% "
+    "interval. since first: the product of these speeds. Above 1x is faster. A step is a difference beyond noise, at "
+    "95% over all rows of the run; unclear is within noise."
 )
 LEGEND_OF_COUNTS = "counts: exact values of the program, all of the first commit, and then those that changed."
 LEGEND = f"{LEGEND_OF_TIMES} {LEGEND_OF_COUNTS}"
@@ -39,7 +39,7 @@ def print_history(console: Console, tracks: Sequence[Track]) -> None:
         for text in describe_steps(track):
             write_paragraph(console, text, indent=2)
     console.print()
-    is_timed = any(point.ratio is not None for track in tracks for point in track.points)
+    is_timed = any(point.speed is not None for track in tracks for point in track.points)
     write_paragraph(console, LEGEND if is_timed else LEGEND_OF_COUNTS, style="dim")
 
 
@@ -55,8 +55,8 @@ def describe_steps(track: Track) -> Iterator[str]:
     """A sentence for each step of time, and for each change of counts."""
     for point in track.points:
         where = name_commit(point.commit)
-        if point.is_step and point.ratio is not None:
-            yield f"{point.word} at {where}: {units.times(point.ratio.value)} {units.interval(point.ratio)}"
+        if point.is_step and point.speed is not None:
+            yield f"{point.verdict} at {where}: {units.times(point.speed.value)} {units.interval(point.speed)}"
         if point.changes:
             yield f"counts changed at {where}: {describe_changes(point)}"
 
@@ -78,19 +78,19 @@ def describe_counts(point: Point) -> str:
     """Why there are none, all counts of the first commit, or those of a later one that changed."""
     if point.reason is not None:
         return find_cause(point.reason) or clean_line(point.reason)
-    if point.word == "first":
+    if point.note == "first":
         return ", ".join(f"{name} {value:,}" for name, value in point.counts.items())
     return describe_changes(point)
 
 
 def _make_table(console: Console, track: Track) -> Table:
     """Cells wrap between words. If that is not enough, they do not wrap, so that each row is printed as a block."""
-    is_timed = any(point.ratio is not None for point in track.points)
-    names = ("commit", "date", *(("time", "", "relative to first") if is_timed else ()), "counts", "subject")
+    is_timed = any(point.speed is not None for point in track.points)
+    names = ("commit", "date", *(("speed", "", "since first") if is_timed else ()), "counts", "subject")
     rows = []
     for point in track.points:
         commit = point.commit
-        times = (_write_ratio(point), _write_word(point), _write_level(point)) if is_timed else ()
+        times = (_write_speed(point), _write_word(point), _write_since_first(point)) if is_timed else ()
         rows.append(
             (commit.commit[:SHORT], commit.date[:10], *times, describe_counts(point), clean_line(commit.subject))
         )
@@ -104,16 +104,16 @@ def _make_table(console: Console, track: Track) -> Table:
     return table
 
 
-def _write_ratio(point: Point) -> str:
-    return "-" if point.ratio is None else f"{units.times(point.ratio.value)} {units.interval(point.ratio)}"
+def _write_speed(point: Point) -> str:
+    return "-" if point.speed is None else f"{units.times(point.speed.value)} {units.interval(point.speed)}"
 
 
 def _write_word(point: Point) -> str:
-    return "" if point.word == "first" else point.word
+    return point.verdict or ("" if point.note == "first" else point.note)
 
 
-def _write_level(point: Point) -> str:
-    return "-" if point.level is None else units.times(point.level.value)
+def _write_since_first(point: Point) -> str:
+    return "-" if point.since_first is None else units.times(point.since_first.value)
 
 
 def to_dict(tracks: Sequence[Track]) -> list[dict[str, Any]]:
@@ -137,10 +137,11 @@ def _describe_point(point: Point) -> dict[str, Any]:
         "skipped": commit.skipped,
         "date": commit.date,
         "subject": commit.subject,
-        "verdict": point.word,
+        "verdict": point.verdict,
+        "note": point.note,
         "reason": point.reason,
-        "ratio": None if point.ratio is None else vars(point.ratio),
-        "since_first": None if point.level is None else vars(point.level),
+        "speed": None if point.speed is None else vars(point.speed),
+        "since_first": None if point.since_first is None else vars(point.since_first),
         "changes": {name: list(pair) for name, pair in point.changes.items()},
         "counts": dict(point.counts),
     }

@@ -11,8 +11,8 @@ from suites.harness.record.schema import Environment
 KERNEL_LEGEND = (
     "Times are of one thread, the median of interleaved rounds. Of roof: the least time that the roof of the same "
     "round allows for the work of the op, over the time; where the kernel executes fewer operations than the op has, "
-    "also by what it executes. FMA: multiply-adds with the instruction set of the run. / torch and / OpenBLAS: our "
-    "time over theirs, below 1 is faster."
+    "also by what it executes. FMA: multiply-adds with the instruction set of the run. vs torch and vs OpenBLAS: our "
+    "speed against theirs, above 1 is faster."
 )
 NODE_LEGEND = (
     "One profiled call, in the order of execution. Times are core times, summed over the threads. GFLOP/s is by the "
@@ -31,8 +31,8 @@ def tabulate_kernels(lines: Sequence[KernelRecord]) -> list[dict[str, str]]:
             "GFLOP/s": _write_rate(line.flops, line.seconds),
             "GB/s": _write_rate(line.bytes, line.seconds),
             "of roof": write_share(line),
-            "/ OpenBLAS": _write_ratio(line.openblas_ratio),
-            "/ torch": _write_ratio(line.torch_ratio),
+            "vs OpenBLAS": _write_speed(line.openblas_speed),
+            "vs torch": _write_speed(line.torch_speed),
         }
         for line in lines
     ]
@@ -112,5 +112,5 @@ def _write_rate(amount: float, seconds: float) -> str:
     return f"{amount / seconds / 1e9:.1f}" if amount and seconds else "-"
 
 
-def _write_ratio(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"
+def _write_speed(speed: float | None) -> str:
+    return "-" if speed is None else f"{speed:.2f}"

@@ -55,7 +55,7 @@ def find_forms(one: Standing) -> list[Summary]:
 
 
 def _list_shown_forms(one: Standing) -> dict[str, Summary]:
-    """Column -> row, where an overview shows the time of a competitor with options under its name alone."""
+    """Column -> row, where an overview shows the time of another backend with options under its name alone."""
     shown = one.best_forms()
     return {
         column: row for column, row in shown.items() if row.role == "peer" and row.backend != column and row.latency

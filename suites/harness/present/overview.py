@@ -42,12 +42,12 @@ class LeadCell:
     Attributes:
         value: how many times as fast: ``1.08x``; empty if nothing was compared.
         interval: its 95% interval: ``[1.00, 1.17]``.
-        word: ahead, behind, level or unclear.
+        verdict: on that speed.
     """
 
     value: str = ""
     interval: str = ""
-    word: str = ""
+    verdict: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Overview:
 
     Attributes:
         heading: machine, commit, date, and the A/A floor.
-        columns: backends, competitors first.
+        columns: backends, the engine last.
         leads: headings of comparisons of the engine: with the best other backend, and with its other versions.
         lines: one a case.
         closing: how often the engine is first.
@@ -129,13 +129,13 @@ def _name_options(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def _compare_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    """A line for each case that has forms of the engine only: the fastest one and how far it is ahead."""
+    """A line for each case that has forms of the engine only: the fastest one and its speed."""
     for one in standings:
         lead = one.margin if one.has_only_forms else None
         if lead is not None:
             value, interval = units.times(lead.speed.value), units.interval(lead.speed)
             first = f"{short[one.case]}: {one.timed[0].backend}"
-            yield f"{first} is {value} as fast as {lead.other} {interval}: {lead.word}."
+            yield f"{first} is {value} as fast as {lead.other} {interval}: {lead.verdict}."
 
 
 def _name_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
@@ -174,7 +174,7 @@ def describe_floor(standings: Sequence[Standing]) -> str:
 
 
 def _order_columns(standings: Sequence[Standing]) -> list[str]:
-    """Competitors, then other versions of the engine, then the engine, each in order of appearance."""
+    """Other backends, then other versions of the engine, then the engine, each in order of appearance."""
     roles = {column: row.role for one in standings for column, row in one.best_forms().items()}
     places = {"peer": 0, "version": 1, "engine": 2}
     return sorted(roles, key=lambda column: places[roles[column]])
@@ -223,7 +223,7 @@ def _write_time(row: Summary | None, fastest: Summary | None, step: float) -> Ti
 def _write_lead(lead: standing.Lead | None) -> LeadCell:
     if lead is None:
         return LeadCell()
-    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.word)
+    return LeadCell(units.times(lead.speed.value), units.interval(lead.speed), lead.verdict)
 
 
 def fold_label(label: str) -> list[str]:

@@ -13,7 +13,7 @@ _Column = TypeVar("_Column")
 
 
 def write_markdown(overview: Overview, environment: Environment, guide: str) -> str:
-    """The machine, the table, who is ahead how often, notes, and all versions.
+    """The machine, the table, how often the engine is first, notes, and all versions.
 
     Args:
         overview: what to write.
@@ -32,7 +32,7 @@ def write_markdown(overview: Overview, environment: Environment, guide: str) -> 
     legend = "Median latency of a call, lower is better, the fastest in bold"
     if BEST_OTHER in overview.leads:
         legend += (
-            f". {BEST_OTHER}: time of the fastest other backend over the engine's, with its 95% interval; "
+            f". {BEST_OTHER}: speed of the engine against the fastest other backend, with its 95% interval; "
             "above 1 the engine is faster"
         )
     notes = "".join(f"- {_escape(note)}\n" for note in overview.notes)
@@ -65,8 +65,8 @@ def _write_line(line: Line, *, has_marks: bool) -> list[str]:
     name = _keep_together(line.name)
     cells = [_doubt(name, line)]
     for lead in line.leads:
-        ratio = _keep_together(f"{lead.value} {lead.interval}".strip())
-        cells += [_doubt(ratio, line), _doubt(lead.word, line)]
+        speed = _keep_together(f"{lead.value} {lead.interval}".strip())
+        cells += [_doubt(speed, line), _doubt(lead.verdict, line)]
     cells += [line.unit, *map(_write_time, _engine_first(line.times))]
     return [*cells, line.floor, *([line.marks] if has_marks else [])]
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from suites.harness.present.overview import BEST_OTHER, GUIDE, LeadCell, Line, Overview, Time, fold_label
 from suites.harness.present.terminal import choose_box, is_plain, measure_width, print_table, print_text
 
-WORD_STYLES = {"ahead": "green", "behind": "red", "level": "", "unclear": "dim"}
+VERDICT_STYLES = {"faster": "green", "slower": "red", "same": "", "unclear": "dim"}
 STAR = "*"
 """Follows the fastest time where the output cannot show bold text."""
 
@@ -42,7 +42,7 @@ def _legend(console: Console, overview: Overview) -> str:
     text = f"Median latency of a call, {fastest}, lower is better"
     if BEST_OTHER in overview.leads:
         text += (
-            f". {BEST_OTHER}: time of the fastest other backend over the engine's, with its 95% interval; "
+            f". {BEST_OTHER}: speed of the engine against the fastest other backend, with its 95% interval; "
             "above 1 the engine is faster"
         )
     return f"{text}. Every word: {GUIDE}. All numbers of a case: enginebench show RUN --details"
@@ -67,7 +67,7 @@ def _make_table(console: Console, overview: Overview, *, is_folded: bool) -> Tab
         name = fold(_split_name(line.name))
         cells = [Text(name), Text(line.unit), *(_write_time(console, time) for time in line.times)]
         for lead in line.leads:
-            cells += [Text(fold([lead.value, lead.interval])), Text(lead.word, WORD_STYLES.get(lead.word, ""))]
+            cells += [Text(fold([lead.value, lead.interval])), Text(lead.verdict, VERDICT_STYLES.get(lead.verdict, ""))]
         table.add_row(*cells, *([Text(line.marks)] if has_marks else []), style="dim" if line.is_doubtful else "")
     return table
 
@@ -113,4 +113,6 @@ def _list_leads(overview: Overview, line: Line) -> list[Text]:
 
 
 def _write_lead(heading: str, lead: LeadCell) -> Text:
-    return Text.assemble(f"{lead.value} {lead.interval} {heading}: ", (lead.word, WORD_STYLES.get(lead.word, "")))
+    return Text.assemble(
+        f"{lead.value} {lead.interval} {heading}: ", (lead.verdict, VERDICT_STYLES.get(lead.verdict, ""))
+    )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = "osD^vPX*"
-"""Shapes of competitors, so that colour is not needed to tell them apart."""
+"""Shapes of backends, so that colour is not needed to tell them apart."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Theme:
     dots: str
 
 
-LIGHT = Theme("#1f2328", "#d0d7de", {"ahead": "#1a7f6b", "behind": "#b3431f"}, "#57606a")
-DARK = Theme("#e6edf3", "#30363d", {"ahead": "#3fb8a0", "behind": "#e08a5b"}, "#9da7b1")
-TITLE = "Time over the engine's: above 1x the engine is faster. Bar: the fastest other, with its 95% interval"
+LIGHT = Theme("#1f2328", "#d0d7de", {"faster": "#1a7f6b", "slower": "#b3431f"}, "#57606a")
+DARK = Theme("#e6edf3", "#30363d", {"faster": "#3fb8a0", "slower": "#e08a5b"}, "#9da7b1")
+TITLE = "Speed of the engine against each backend: above 1x it is faster. Bar: the fastest other, with its 95% interval"
 NEUTRAL = "#8c959f"
-"""Bars of verdicts that say neither ahead nor behind."""
+"""Bars of verdicts that are not beyond noise."""
 
 
 def draw(path: Path, summaries: Sequence[Summary], environment: Environment, started: datetime | None) -> None:
@@ -51,7 +51,7 @@ def draw(path: Path, summaries: Sequence[Summary], environment: Environment, sta
     """
     standings = [one for one in standing.judge_cases(summaries) if one.lead is not None]
     if not standings:
-        raise UsageError("nothing to draw: no case has a time of the engine and of a competitor")
+        raise UsageError("nothing to draw: no case has a time of the engine and of another backend")
     short = names.shorten_names(summaries)
     common = names.describe_common(summaries)
     floor = overview.describe_floor(standings)
@@ -93,7 +93,7 @@ def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: st
 
 
 def _draw_cases(axes: Axes, standings: Sequence[Standing], theme: Theme) -> None:
-    """A bar a case for the fastest competitor with its interval, a dot for each other one."""
+    """A bar a case for the fastest other backend with its interval, a dot for each other one."""
     shapes: dict[str, str] = {}
     highest = 1.0
     for place, one in enumerate(standings):
@@ -117,8 +117,10 @@ def _draw_cases(axes: Axes, standings: Sequence[Standing], theme: Theme) -> None
 
 def _draw_lead(axes: Axes, place: int, lead: Lead, theme: Theme) -> None:
     speed = lead.speed
-    colour = theme.bars.get(lead.word, NEUTRAL)
-    axes.barh(place, speed.value - 1, left=1, height=0.62, color=colour, alpha=0.85 if lead.word in theme.bars else 0.5)
+    colour = theme.bars.get(lead.verdict, NEUTRAL)
+    axes.barh(
+        place, speed.value - 1, left=1, height=0.62, color=colour, alpha=0.85 if lead.verdict in theme.bars else 0.5
+    )
     axes.plot([speed.low, speed.high], [place, place], color=theme.text, linewidth=1.4)
     for end in (speed.low, speed.high):
         axes.plot([end, end], [place - 0.14, place + 0.14], color=theme.text, linewidth=1.4)
@@ -142,8 +144,8 @@ def _style_axes(axes: Axes, standings: Sequence[Standing], highest: float, theme
         side.set_visible(False)
     for place, one in enumerate(standings):
         if one.lead is not None:
-            text = f"{units.times(one.lead.speed.value)} {one.lead.word}"
-            colour = theme.bars.get(one.lead.word, NEUTRAL)
+            text = f"{units.times(one.lead.speed.value)} {one.lead.verdict}"
+            colour = theme.bars.get(one.lead.verdict, NEUTRAL)
             axes.text(right, place, text, va="center", ha="right", color=colour, fontsize=9)
     handles = axes.get_legend_handles_labels()[0]
     axes.legend(

@@ -12,7 +12,7 @@ from rich.text import Text
 from suites.harness.judge import standing
 from suites.harness.judge.standing import Lead, Standing
 from suites.harness.present import names, overview, units
-from suites.harness.present.overview_terminal import WORD_STYLES, write_paragraph
+from suites.harness.present.overview_terminal import VERDICT_STYLES, write_paragraph
 from suites.harness.present.terminal import (
     choose_box,
     choose_reach,
@@ -39,7 +39,7 @@ def print_leads(
     write_paragraph(console, f"{overview.describe_place(environment, started, common)}; {floor}")
     leads = [(one, one.lead) for one in standings if one.lead is not None]
     if not leads:
-        write_paragraph(console, "No case has a time of the engine and of a competitor.")
+        write_paragraph(console, "No case has a time of the engine and of another backend.")
         return
     reach = choose_reach([lead.speed for _, lead in leads], least=1.25)
     for width in range(WIDEST, NARROWEST - 2, -2):
@@ -72,7 +72,7 @@ def _print_stacked(
     console: Console, leads: Sequence[tuple[Standing, Lead]], short: dict[str, str], reach: float
 ) -> None:
     """Two lines a case, where its name leaves no room for the axis."""
-    words = max(len(lead.word) for _, lead in leads)
+    words = max(len(lead.verdict) for _, lead in leads)
     values = max(len(units.times(lead.speed.value)) for _, lead in leads)
     width = max(NARROWEST, console.width - words - values - 4) // 2 * 2 - 1
     for one, lead in leads:
@@ -88,5 +88,5 @@ def _name_other(lead: Lead) -> str:
 
 def _draw(console: Console, lead: Lead, reach: float, width: int) -> tuple[Text, Text]:
     """The interval on its axis, and the verdict."""
-    style = WORD_STYLES.get(lead.word, "")
-    return Text(draw_interval(lead.speed, reach, width, ascii_only=is_ascii(console)), style), Text(lead.word, style)
+    style = VERDICT_STYLES.get(lead.verdict, "")
+    return Text(draw_interval(lead.speed, reach, width, ascii_only=is_ascii(console)), style), Text(lead.verdict, style)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from suites.harness.judge.standing import Standing, get_latency
 from suites.harness.present import names, notes, units
-from suites.harness.present.overview_terminal import WORD_STYLES, write_paragraph
+from suites.harness.present.overview_terminal import VERDICT_STYLES, write_paragraph
 from suites.harness.present.terminal import draw_bar, is_ascii, measure_width, print_table, print_text
 from suites.harness.record.schema import Summary
 
@@ -64,7 +64,7 @@ def explain_labels(labels: Mapping[str, str]) -> list[str]:
 
 
 def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str]:
-    """Who is first and by how much, and the word of it: ``engine first, 1.10x ahead of openvino [1.03, 1.17]``.
+    """Who is first and by how much, and the verdict: ``engine first, 1.10x as fast as openvino [1.03, 1.17]: faster``.
 
     The median latencies say who is first. The paired rounds may give the other order; then the text says both.
 
@@ -79,30 +79,24 @@ def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str
         return f"{labels[one.timed[0].backend]} first", ""
     engine, other = labels[engine_row.backend], labels.get(lead.other, lead.other)  # its row may be missing
     value, interval = units.times(lead.speed.value), units.interval(lead.speed)
-    if one.is_first and round(lead.speed.value, 2) < 1:
-        text = f"{engine} first by median latency, but {value} as fast as {other} in paired rounds {interval}"
-    elif one.is_first:
-        text = f"{engine} first, {value} ahead of {other} {interval}"
-    elif round(lead.speed.value, 2) > 1:
-        text = f"{other} first by median latency, but {engine} {value} as fast in paired rounds {interval}"
-    else:
-        slower = units.inverse(lead.speed)
-        value, interval = units.times(slower.value), units.interval(slower)
-        text = f"{other} first, {engine} {value} behind {interval}"
-    suffix = {"unclear": ": within noise", "level": ": level"}.get(lead.word, "")
-    return text + suffix, lead.word
+    is_opposite = round(lead.speed.value, 2) < 1 if one.is_first else round(lead.speed.value, 2) > 1
+    first = (
+        f"{engine if one.is_first else other} first{' by median latency, but in paired rounds' if is_opposite else ','}"
+    )
+    subject = "" if one.is_first and not is_opposite else f"{engine} "
+    return f"{first} {subject}{value} as fast as {other} {interval}: {lead.verdict}", lead.verdict
 
 
 def _print_title(console: Console, one: Standing, labels: Mapping[str, str]) -> None:
     row = next(iter(one.rows.values()))
     outcome, word = describe_outcome(one, labels)
     title = Text.assemble((row.model, "bold"), f"  {names.describe_case(row)}")
-    verdict = Text(outcome, WORD_STYLES.get(word, ""))
+    verdict = Text(outcome, VERDICT_STYLES.get(word, ""))
     if title.cell_len + 2 + verdict.cell_len <= console.width:
         print_text(console, Text.assemble(title, "  ", verdict))
         return
     print_text(console, title)
-    write_paragraph(console, outcome, indent=2, style=WORD_STYLES.get(word, ""))
+    write_paragraph(console, outcome, indent=2, style=VERDICT_STYLES.get(word, ""))
 
 
 def _make_table(console: Console, one: Standing, labels: Mapping[str, str], parts: Sequence[str]) -> Table:
@@ -117,7 +111,7 @@ def _make_table(console: Console, one: Standing, labels: Mapping[str, str], part
     }
     headings = {"speed": f"speed vs {labels.get(baseline, baseline)}", "roof": "of roof", "bar": "time"}
     useful = {
-        "speed": any(row.ratio is not None or row.backend == baseline for row in one.timed),
+        "speed": any(row.speed is not None or row.backend == baseline for row in one.timed),
         "roof": any(row.roof_share for row in one.timed),
     }
     shown = [part for part in parts if useful.get(part, True)]
@@ -138,7 +132,7 @@ def _write_speed(row: Summary) -> str:
     """The speed against the baseline of the case; ``-`` where that has no time."""
     if row.backend == row.baseline:
         return "1.00x"
-    return "-" if row.ratio is None else units.speed(row.ratio)
+    return "-" if row.speed is None else units.factor(row.speed)
 
 
 def _write_bar(console: Console, one: Standing, row: Summary) -> Text:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from suites.harness.present import units
 from suites.harness.present.terminal import choose_box, print_table, print_text
-from suites.harness.record.schema import Ratio
+from suites.harness.record.schema import Speed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,10 +82,10 @@ def write_speed(row: Row) -> str:
     """Writes how many times as fast as the baseline, with interval and verdict, or why the row has no time."""
     if row["latency_p50"] is None:
         return shorten(row["reason"] or "")
-    if row["ratio"] is None:
+    if row["speed"] is None:
         return ""
-    ratio = Ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
-    return f"{units.speed(ratio)} {describe_verdict(row['verdict'], row['detectable'])}"
+    speed = Speed(row["speed"], row["speed_low"], row["speed_high"])
+    return f"{units.factor(speed)} {describe_verdict(row['verdict'], row['detectable'])}"
 
 
 def describe_verdict(verdict: str | None, detectable: float | None) -> str:

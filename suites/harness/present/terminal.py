@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suites.harness.record.reasons import remove_escapes
-from suites.harness.record.schema import Ratio
+from suites.harness.record.schema import Speed
 
 _ASCII_HEAD = Box(
     "    \n"
@@ -148,18 +148,18 @@ def draw_bar(share: float, width: int, *, ascii_only: bool = False) -> str:
     return "\u2588" * (eighths // 8) + _EIGHTHS[eighths % 8]
 
 
-def draw_interval(ratio: Ratio, reach: float, width: int, *, ascii_only: bool = False) -> str:
+def draw_interval(speed: Speed, reach: float, width: int, *, ascii_only: bool = False) -> str:
     """A factor and its 95% interval on a logarithmic axis with 1 in the middle: ``      |  --o--   ``.
 
     Args:
-        ratio: the factor.
+        speed: the factor.
         reach: the axis goes from 1 / reach to reach; what lies outside is drawn at its end as an arrow.
         width: characters, odd.
         ascii_only: draw it with ``|``, ``-`` and ``o``.
     """
     axis, line, point = ("|", "-", "o") if ascii_only else ("\u2502", "\u2500", "\u25cf")
     half = width // 2
-    low, value, high = (half + math.log(x) / math.log(reach) * half for x in (ratio.low, ratio.value, ratio.high))
+    low, value, high = (half + math.log(x) / math.log(reach) * half for x in (speed.low, speed.value, speed.high))
     cells = [" "] * width
     cells[half] = axis
     for place in range(max(0, round(low)), min(width - 1, round(high)) + 1):
@@ -174,7 +174,7 @@ def draw_interval(ratio: Ratio, reach: float, width: int, *, ascii_only: bool = 
     return "".join(cells)
 
 
-def choose_reach(ratios: list[Ratio], *, least: float = 1.1) -> float:
+def choose_reach(speeds: list[Speed], *, least: float = 1.1) -> float:
     """The end of an axis of factors that shows these intervals, between `least` and `_FARTHEST`."""
-    ends = [max(one.high, 1 / one.low) for one in ratios] or [least]
+    ends = [max(one.high, 1 / one.low) for one in speeds] or [least]
     return min(_FARTHEST, max(least, *ends)) ** 1.02

@@ -1,8 +1,8 @@
-"""Numbers for people: times, sizes, counts and ratios as short text. None is unknown and is written as ``-``."""
+"""Numbers for people: times, sizes, counts and speeds as short text. None is unknown and is written as ``-``."""
 
 from __future__ import annotations
 
-from suites.harness.record.schema import Ratio
+from suites.harness.record.schema import Speed
 
 UNKNOWN = "-"
 MOST_FACTOR = 1000
@@ -59,30 +59,16 @@ def error(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1e}"
 
 
-def speed(ratio: Ratio) -> str:
-    """How many times as fast, with the 95% interval: ``1.08x [1.00, 1.17]``, from a ratio of times.
-
-    Args:
-        ratio: time over the time of what it is compared with, as records have it: below 1 is faster.
-    """
-    return factor(inverse(ratio))
+def factor(speed: Speed) -> str:
+    """A speed with its 95% interval: ``1.08x [1.00, 1.17]``."""
+    return f"{times(speed.value)} {interval(speed)}"
 
 
-def inverse(ratio: Ratio) -> Ratio:
-    """The same comparison with numerator and denominator exchanged."""
-    return Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
-
-
-def factor(ratio: Ratio) -> str:
-    """A factor with its 95% interval: ``1.08x [1.00, 1.17]``."""
-    return f"{times(ratio.value)} {interval(ratio)}"
-
-
-def interval(ratio: Ratio) -> str:
-    """The 95% interval of a factor: ``[1.00, 1.17]``; ``>1000`` replaces an end if this limit lies inside of it."""
+def interval(speed: Speed) -> str:
+    """The 95% interval of a speed: ``[1.00, 1.17]``; ``>1000`` replaces an end if this limit lies inside of it."""
     least = 1 / MOST_FACTOR
-    high = f">{MOST_FACTOR}" if ratio.low <= MOST_FACTOR < ratio.high else plain(ratio.high)
-    low = f"<{least:.3f}" if ratio.low < least <= ratio.high else plain(ratio.low)
+    high = f">{MOST_FACTOR}" if speed.low <= MOST_FACTOR < speed.high else plain(speed.high)
+    low = f"<{least:.3f}" if speed.low < least <= speed.high else plain(speed.low)
     return f"[{low}, {high}]"
 
 

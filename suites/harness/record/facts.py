@@ -30,9 +30,13 @@ class Reported:
 
 
 _REPORTED, _GATES, _COUNTED = Reported(), Reported(gates=True), Reported(gates=True, counted=True)
-Count = Annotated[int | None, Field(ge=0), _GATES]
-CountedCount = Annotated[int | None, Field(ge=0), _COUNTED]
-ReportedCount = Annotated[int | None, Field(ge=0), _REPORTED]
+_WHOLE = Field(ge=0, lt=1 << 63)
+Whole = Annotated[int, _WHOLE]
+Count = Annotated[int | None, _WHOLE, _GATES]
+CountedCount = Annotated[int | None, _WHOLE, _COUNTED]
+ReportedCount = Annotated[int | None, _WHOLE, _REPORTED]
+Positive = Annotated[float, Field(gt=0, lt=1e12)]
+"""Seconds, and speeds: nothing can be said of others."""
 
 
 class Facts(BaseModel):

@@ -1,8 +1,8 @@
 """Stored runs as a `pandas.DataFrame`: one row a case and backend, one column a value.
 
 Columns come from `schema`. A value that has keys of its own becomes columns of its own, named after both: the median of
-`latency` is ``latency_p50``. A ratio's value and a comparison's backend take the name of the whole: ``ratio`` with
-``ratio_low`` and ``ratio_high``. What has no fixed keys (options, switches, details, versions) is JSON text.
+`latency` is ``latency_p50``. A speed's value and a comparison's backend take the name of the whole: ``speed`` with
+``speed_low`` and ``speed_high``. What has no fixed keys (options, switches, details, versions) is JSON text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.suggest import unknown
 from suites.harness.record import store, superseded
 from suites.harness.record.collection import collect
 from suites.harness.record.launches import KernelRecord, NodeRecord
-from suites.harness.record.schema import AblationRecord, Ratio, Record, Summary, names
+from suites.harness.record.schema import AblationRecord, Record, Speed, Summary, names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +191,7 @@ def _columns(kind: type[BaseModel], path: tuple[str, ...], before: Column | None
         if before is not None:
             column = _inside(before, column)
         inner = _inner(field.annotation)
-        if inner is Ratio:
+        if inner is Speed:
             yield from (_inside(column, replace(end, path=(*column.path, *end.path))) for end in _ENDS)
         elif isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from _columns(inner, column.path, column)
@@ -210,8 +210,8 @@ def _inner(annotation: Any) -> Any:
     """The type that `annotation` allows beside None, or the annotation where it is no such choice."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         (inner, *more) = [one for one in typing.get_args(annotation) if one is not type(None)]
-        return annotation if more else inner
-    return annotation
+        return annotation if more else _inner(inner)
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
 
 
 def _value(record: Any, path: tuple[str, ...]) -> Any:

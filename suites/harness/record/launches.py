@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from suites.harness.record.facts import Positive
 from suites.harness.record.schema import Record
 
 
@@ -20,7 +21,7 @@ class KernelRecord(Record):
     """name of the kernel, which says its operand types, instruction set and variant"""
     isa: str
     """instruction set that the run is about; variants for any instruction set are measured beside its kernels"""
-    seconds: float
+    seconds: Positive
     """median over the rounds, of the thread's own time"""
     flops: float
     """operations of the op, two a multiply-add; 0 for ops that only move data"""
@@ -33,9 +34,9 @@ class KernelRecord(Record):
     was in each round; above 1 if the kernel executes fewer operations than the op has"""
     executed_share: float | None = None
     """the same for the operations that the kernel executes; more than 1 is a counting error"""
-    torch_ratio: float | None = None
-    """time divided by that of torch at the same size; below 1 is faster; null where torch has no such op"""
-    openblas_ratio: float | None = None
+    torch_speed: float | None = None
+    """against torch at the same size; above 1 the kernel is faster; null where torch has no such op"""
+    openblas_speed: float | None = None
     """the same for OpenBLAS"""
     peak_flops: float = 0.0
     """roof of one core's multiply-adds with `isa`, in operations a second: the best of the rounds of this size; 0 where

@@ -110,5 +110,58 @@ def _rename_verdicts(key: str, value: Any) -> Any:
     return "unclear" if key == "verdict" and value == _VERDICT_5 else value
 
 
-STEPS: dict[int, Callable[[Line], Line]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5}
+_KEYS_6 = {"ratio": "speed", "torch_ratio": "torch_speed", "openblas_ratio": "openblas_speed"}
+"""Columns that schema 7 inverts and renames: in schema 6 they are times over times."""
+_COMPARED_6 = ("best_peer", "versions", "runner_up")
+"""Columns that have such a column in them."""
+_VERDICTS_6: Mapping[Any, str] = {
+    "pays": "faster", "costs": "slower", "redundant": "slower", "synergy": "faster", "independent": "same"
+}  # fmt: skip
+_TURNED_6: Mapping[Any, str] = {"faster": "slower", "slower": "faster"}
+
+
+def _from_6(line: Line) -> Line:
+    """Upgrades to schema 7, whose comparisons are speeds: above 1 is faster, in every kind of line.
+
+    In schema 6 an ablation compares the time without a switch with the time with it, which is a speed already, unless
+    the switch names a value (`level=basic`): then the program without the switch is the one with the value.
+    """
+    if line["kind"] == "ablation":
+        return _ablation_from_6(line)
+    return {_KEYS_6.get(key, key): _invert(key, value) for key, value in line.items()}
+
+
+def _ablation_from_6(line: Line) -> Line:
+    rest = {key: value for key, value in line.items() if key != "ratio"}
+    verdict = line.get("verdict")
+    found = rest | {"speed": line.get("ratio"), "verdict": _VERDICTS_6.get(verdict, verdict)}
+    if line["mode"] == "pair":
+        return found | {"speed": _invert("ratio", line.get("ratio"))}
+    if "=" not in line["switch"]:
+        return found
+    return found | {
+        "speed": _invert("ratio", line.get("ratio")),
+        "verdict": _TURNED_6.get(found["verdict"], found["verdict"]),
+        "with": line["without"],
+        "without": line["with"],
+        "deltas": {name: pair[::-1] for name, pair in line.get("deltas", {}).items()},
+    }
+
+
+def _invert(key: str, value: Any) -> Any:
+    """The value of a column with every ratio in it inverted."""
+    if value is None or key not in (*_KEYS_6, *_COMPARED_6):
+        return value
+    if isinstance(value, list):
+        return [_invert(key, one) for one in value]
+    if key in _COMPARED_6:
+        return {_KEYS_6.get(name, name): _invert(name, one) for name, one in value.items()}
+    if isinstance(value, dict):
+        return {"value": 1 / value["value"], "low": 1 / value["high"], "high": 1 / value["low"]}
+    return 1 / value
+
+
+STEPS: dict[int, Callable[[Line], Line]] = {
+    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6
+}  # fmt: skip
 """Schema -> the step to the next one."""

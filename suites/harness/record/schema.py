@@ -12,21 +12,20 @@ Times are seconds, sizes are bytes, and None is unknown; a number that is unknow
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from suites.harness.record.facts import FIELDS, AllFacts, Facts
+from suites.harness.record.facts import FIELDS, AllFacts, Facts, Positive, Whole
 from suites.harness.record.roofs import Roofs
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
 
 Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]
 HARMLESS: tuple[Status, ...] = ("ok", "unavailable", "not applicable")
 """Statuses that say nothing against a backend: a run whose rows have no other one succeeds."""
 Verdict = Literal["faster", "slower", "same", "unclear"]
-AblationVerdict = Literal["pays", "costs", "same", "unclear", "redundant", "synergy", "independent"]
 Role = Literal["engine", "version", "peer"]
 
 
@@ -37,29 +36,29 @@ class Part(BaseModel):
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Time of one backend over time of another, with its 95% interval. Below 1 is faster.
+class Speed:
+    """How many times as fast as another a backend is, with its 95% interval: time of the other over its own.
 
     Attributes:
-        value: the ratio.
+        value: the speed.
         low, high: its 95% interval.
     """
 
-    value: float
-    low: float
-    high: float
+    value: Positive
+    low: Positive
+    high: Positive
 
 
 class Latency(Part):
     """Seconds a call, over all samples of all generations."""
 
-    p50: float
+    p50: Positive
     """median"""
-    p90: float
+    p90: Positive
     """90th percentile"""
-    p99: float
+    p99: Positive
     """99th percentile"""
-    min: float
+    min: Positive
     """the shortest"""
     n: int
     """number of samples"""
@@ -104,9 +103,9 @@ class Score(Part):
 class PerToken(Part):
     """Seconds per token, counting the tokens of all texts of the batch; null for the phase that is not timed."""
 
-    prefill: float | None = None
+    prefill: Positive | None = None
     """of the prompt"""
-    decode: float | None = None
+    decode: Positive | None = None
     """of the text that follows"""
 
 
@@ -115,8 +114,8 @@ class Compared(Part):
 
     backend: str
     """label of the other one"""
-    ratio: Ratio | None = None
-    """time of this row over the other's; null where no rounds pair"""
+    speed: Speed | None = None
+    """of this row against the other one; null where no rounds pair"""
     verdict: Verdict | None = None
     """as `verdict` of a summary"""
     detectable: float | None = None
@@ -178,7 +177,7 @@ class Plan(Part):
     description: str = ""
     """of the suite"""
     baseline: str
-    """label of the backend that ratios are against"""
+    """label of the backend that speeds are against"""
     rounds: int
     """rounds per generation"""
     samples_per_round: int
@@ -200,8 +199,7 @@ class Plan(Part):
     engines: dict[str, EngineRecord] = {}
     """other versions of the engine, by the backend's name"""
     options: list[str] | None = None
-    """options of the command that chose the cases and backends, such as `--only` and its value: what `--resume` needs;
-    backends as their labels, so no folder is named; null in records of earlier schemas"""
+    """options that chose the kernels of a run of kernels, such as `--filter` and its value; null in other records"""
 
 
 class Record(Part):
@@ -223,7 +221,7 @@ class Surroundings(Part):
     """level and kind -> size of one instance"""
     isa: list[str]
     """instruction sets that matter here"""
-    memory_bytes: int
+    memory_bytes: Whole
     """of the machine"""
     kernel: str
     """kernel release of the operating system"""
@@ -306,11 +304,11 @@ class Samples(Record):
     """of the case"""
     device: str = "cpu"
     """of the case"""
-    seconds: list[list[float]] = []
+    seconds: list[list[Positive]] = []
     """per round, the timed samples: seconds a call; empty unless the status is ok"""
-    alone: list[list[float]] = []
+    alone: list[list[Positive]] = []
     """for each turn in `beside`, the samples of the turn before it, with all other workers stopped"""
-    beside: list[list[float]] = []
+    beside: list[list[Positive]] = []
     """samples of some turns, spread over the rounds, with all other workers running"""
     inner: int | None = None
     """calls in one sample"""
@@ -370,7 +368,7 @@ class Summary(Facts, Record):
     role: Role
     """`engine`: the engine of this checkout in any form; `version`: another version of it; `peer`: anything else"""
     baseline: str
-    """label that ratios are against"""
+    """label that speeds are against"""
     status: Status
     """`ok`; `wrong` (no time is given); `failed`; `timeout`; `unavailable` (cannot run here); `not applicable` (the
     case makes no sense for this backend)"""
@@ -380,8 +378,9 @@ class Summary(Facts, Record):
     """seconds a call"""
     throughput: float | None = None
     """items of the batch a second, at the median"""
-    ratio: Ratio | None = None
-    """time divided by the baseline's time, with its 95% interval; below 1 is faster; null for the baseline"""
+    speed: Speed | None = None
+    """against the baseline: its time divided by the time of the row, with the 95% interval; above 1 is faster; null for
+    the baseline"""
     verdict: Verdict | None = None
     """`faster`, `slower`, `same` (within the suite's `same_within`), `unclear`"""
     detectable: float | None = None
@@ -394,7 +393,7 @@ class Summary(Facts, Record):
     runner_up: Compared | None = None
     """for the row with the shortest median latency in the case: this row over the fastest row of another backend, or
     over the next one if all rows are forms of one backend"""
-    floor: float | None = None
+    floor: Annotated[float, Field(gt=-1, lt=1e12)] | None = None
     """A/A floor of the case: relative difference that two copies of the baseline may show"""
     aa_observations: int = 0
     """number of stored A/A pairs of this machine that the interval uses; 0: only the assumed prior (measurement.md)"""
@@ -426,7 +425,7 @@ class Summary(Facts, Record):
     """relative slowdown of a call while the workers of the other backends run instead of being stopped: median of pairs
     of consecutive turns"""
     neighbours_flagged: bool | None = None
-    """true if `neighbours` is above 3% and the 95% interval (Student's t) of the mean log-ratio is above 0"""
+    """true if `neighbours` is above 3% and the 95% interval (Student's t) of the mean log-speed is above 0"""
     disturbed: float | None = None
     """share of the rounds that others disturbed and that are kept all the same"""
     roof_share: float | None = None
@@ -464,23 +463,28 @@ class AblationRecord(Record):
     reason: str | None = None
     """why the status is not ok"""
     with_: str = Field(validation_alias="with", serialization_alias="with")
-    """label of the program with the switch"""
+    """label of the program with the switch, or with the value that it names"""
     without: str
     """label of the program without it"""
-    ratio: Ratio | None = None
-    """time without the switch divided by time with it: above 1 the switch pays. For a pair: (time with neither x time
-    with both) / (time with only the first x time with only the second); above 1 the two are redundant"""
+    speed: Speed | None = None
+    """of the program with the switch against the one without it. For a pair, the interaction: (time with only the first
+    x time with only the second) / (time with neither x time with both); above 1 the two help each other"""
     p: float | None = None
     """p-value of the hypothesis that there is no difference, Holm-corrected over all timed switches of the run; pairs
     are corrected separately"""
-    verdict: AblationVerdict | None = None
-    """`pays`, `costs`, `same`, `unclear`; of a pair `redundant`, `synergy`, `independent`, `unclear`"""
+    verdict: Verdict | None = None
+    """on `speed`, as in the summary; of a pair `slower` says that the two are redundant"""
     detectable: float | None = None
     """as in the summary"""
     floor: float | None = None
     """as in the summary"""
     deltas: dict[str, tuple[Any, Any]] = {}
     """column -> [with the switch, without it], of the counted columns that differ"""
+
+    @property
+    def names_value(self) -> bool:
+        """True if the switch is a value that replaces the usual one, so that the usual program is `without`."""
+        return self.mode == "leave_one_out" and "=" in self.switch
 
 
 class AccuracyRecord(Record):

@@ -18,10 +18,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
-from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
+from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.invalid import describe
-from suites.harness.record import machine, migrations, numbers
+from suites.harness.record import machine, migrations
 from suites.harness.record.kinds import KINDS
 from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, Surroundings, names
 
@@ -97,7 +98,7 @@ def results_folder(given: Path | None) -> Path:
     Raises:
         UsageError: the folder, or what exists of the path to it, is a file.
     """
-    folder = given if given is not None else _choose_results_folder()
+    folder = given if given is not None else choose_results_folder()
     for existing in (path for path in (folder, *folder.parents) if path.exists()):
         if not existing.is_dir():
             raise UsageError(f"{existing}: is a file; expected the folder of results")
@@ -119,7 +120,8 @@ def check_writable_folder(folder: Path) -> None:
         raise UsageError(f"{folder}: cannot be written: no permission to write to {existing}")
 
 
-def _choose_results_folder() -> Path:
+def choose_results_folder() -> Path:
+    """The results folder of a command without ``--results``."""
     root, here = machine.checkout(), Path.cwd()
     return (root if root is not None and here.resolve().is_relative_to(root) else here) / "results"
 
@@ -272,15 +274,9 @@ _TOLD: set[str] = set()
 def _decode(text: bytes) -> Record:
     """The record that a line spells; ValueError says what is wrong with it."""
     try:
-        line = numbers.parse_line(text)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not a JSON line: {describe_unreadable(error)}") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not a JSON line: {error.msg.lower()} at character {error.pos + 1}") from None
+        line = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise ValueError(f"not a JSON line: {error}") from None
-    except RecursionError:
-        raise ValueError("not a JSON line of a record: it is nested too deeply") from None
     if not isinstance(line, dict) or not isinstance(line.get("schema"), int) or line["schema"] < 1:
         raise ValueError("expected an object with `schema` and `kind`")
     if line["schema"] > SCHEMA:
@@ -293,10 +289,8 @@ def _decode(text: bytes) -> Record:
         record = KINDS[line["kind"]].model_validate(upgraded)
     except ValidationError as error:
         raise ValueError(_explained(error)) from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise ValueError(f"not a line of schema {line['schema']}: {type(error).__name__}: {error}") from None
-    numbers.check_times(record)
-    numbers.refuse_texts(upgraded, record)
     return record
 
 
@@ -341,25 +335,9 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = find_holder(path)
-        process = f" (process {holder})" if holder is not None else ""
-        raise UsageError(f"{path.name}: this run is still in progress{process}") from None
+        raise UsageError(f"{path.name}: this run is still in progress") from None
     except OSError:  # a file system without locks: some network file systems have none
         return
-
-
-def find_holder(path: Path) -> int | None:
-    """The process that is writing to the record at `path`; None if there is none, or if the system does not tell."""
-    try:
-        inode = path.stat().st_ino
-        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    for line in lines:  # 1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF
-        fields = line.split()
-        if len(fields) == 8 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
-            return int(fields[4]) if int(fields[4]) > 0 else None
-    return None
 
 
 def _drop_cut_line(path: Path) -> int:

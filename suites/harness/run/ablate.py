@@ -15,14 +15,15 @@ from engine.suggest import unknown_of_many
 from suites import backends
 from suites.backends import versions
 from suites.backends.base import BackendSwitch
-from suites.harness.declare.case import BackendRef, Case, Scalar
-from suites.harness.declare.spec import Suite, of_model
+from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.spec import Suite
 from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.judge.ablation import MODES, Ablation, Facts, Trial
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.summary import log_ratios
+from suites.harness.judge.summary import log_speeds
 from suites.harness.record import store
+from suites.harness.record.invocation import Invocation
 from suites.harness.record.schema import HARMLESS, AblationRecord, Environment, Samples, Status
 from suites.harness.run import room, runner
 from suites.harness.run.plan import RunPlan, describe_duration, with_twin
@@ -34,7 +35,7 @@ MOST_TOGETHER, LEAST_TOGETHER = 8, 5
 _INAPPLICABLE: Status = "not applicable"
 _PAIRS = "_pairs"
 """End of the name of a run of pairs."""
-_HINT = ". A pass of your own has a switch if it runs in the program: --config passes=FILE.py:FUNCTION"
+_HINT = ". A pass of your own has a switch if it runs in the program: --backend engine[passes=FILE.py:FUNCTION]"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,6 @@ class Request:
         ablation: what.
         modes: how, of `ablation.MODES`.
         pairs: how many of the strongest switches are tried two at a time; 0: none.
-        command, options: as of `RunPlan`.
     """
 
     suite: Suite
@@ -55,8 +55,6 @@ class Request:
     ablation: Ablation
     modes: Sequence[str] = MODES
     pairs: int = 0
-    command: Sequence[str] = ()
-    options: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -125,30 +123,16 @@ def _chosen(base: BackendRef, declared: Sequence[BackendSwitch], names: Sequence
     ]
 
 
-def facts_of(label: str, model: str, options: Mapping[str, Scalar], reporter: Reporter) -> Facts:
-    """The facts of one backend on a model at its default size; nothing is timed."""
-    suite = of_model(model, options, backends=[label])
-    case = next(case for case, _ in suite.cases())
-    base = BackendRef.parse(label)
-    request = Request(suite, [case], Ablation(base, (), None, ()))
-    with run_folder() as folder:
-        return _Programs(request, case, folder, reporter).whole()
-
-
-def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = False) -> Outcome:
-    """Find which programs differ, time those, store and judge.
-
-    Raises:
-        UsageError: nothing to resume.
-        Interrupted: on Ctrl-C; everything measured so far is stored.
-    """
+def run(request: Request, results: Path, reporter: Reporter, invocation: Invocation | None = None) -> Outcome:
+    """Find which programs differ, time those, store and judge. Arguments and errors as of `runner.run`."""
+    invocation = invocation or Invocation()
     with run_folder() as folder:
         programs = {case.id: _Programs(request, case, folder, reporter) for case in request.cases}
         try:
             singles = {case.id: programs[case.id].singles() for case in request.cases}
         except KeyboardInterrupt:
-            raise runner.Interrupted(None) from None
-        first = _timed(request, request.suite.name, singles, programs, results, reporter, resume=resume)
+            raise runner.Interrupted(invocation.last) from None
+        first = _timed(request, request.suite.name, singles, programs, results, reporter, invocation)
         if not request.pairs:
             return first
         try:
@@ -156,10 +140,10 @@ def run(request: Request, results: Path, reporter: Reporter, *, resume: bool = F
                 case.id: _make_pairs(request, case, programs[case.id], first.lines, reporter) for case in request.cases
             }
         except KeyboardInterrupt:
-            raise runner.Interrupted(first.paths[0]) from None
+            raise runner.Interrupted(invocation.last) from None
         if not any(pairs.values()):
             return first
-        second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, resume=resume)
+        second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, invocation)
     return Outcome(
         [*first.paths, *second.paths],
         first.environment,
@@ -190,12 +174,6 @@ class _Programs:
         self._folder = scratch_folder(folder, f"facts_{len(list(folder.iterdir()))}")
         self._reporter = reporter
         self._facts: dict[str, Facts] = {}
-
-    def whole(self) -> Facts:
-        """The backend as it is."""
-        base = self._request.ablation.base
-        self._ask([base.options])
-        return self._facts[base.label]
 
     def singles(self) -> list[Trial]:
         """Every switch in every mode."""
@@ -261,29 +239,23 @@ def _timed(
     programs: Mapping[str, _Programs],
     results: Path,
     reporter: Reporter,
-    *,
-    resume: bool,
+    invocation: Invocation,
 ) -> Outcome:
     """Time the trials that were reached into one file, and judge all of them."""
     plan = _plan(request, name, trials, {case: made.together for case, made in programs.items()})
-    if resume:
-        plan = runner.adopt_parts(plan, results)
-    done = runner.finished(plan, results) if resume else None
-    if done is None and name.endswith(_PAIRS) and runner.find_unfinished(plan, results) is None:
-        resume = False  # the ablation was interrupted among its single switches
-    if done is not None and done.of(AblationRecord):
-        return Outcome([done.path], done.environment, done.of(AblationRecord), done.of(Samples))
-    if not resume:
+    if not invocation.earlier:
         seconds, basis = plan.estimate(results)
         reporter.say(f"{name}: {plan.units()} worker processes, about {describe_duration(seconds)} ({basis})")
-    path = done.path if done is not None else runner.run(plan, results, reporter, resume=resume).path
+    path = runner.run(plan, results, reporter, invocation=invocation).path
     stored, noise = store.read(path), MachineNoise(results, exclude=path)
+    if known := stored.of(AblationRecord):
+        return Outcome([path], stored.environment, known, stored.of(Samples))
     lines: list[AblationRecord] = []
     for case in request.cases:
         samples = [line for line in stored.of(Samples) if line.case == case.id]
         base = request.ablation.base
         own = [[line for line in samples if line.backend == ref.label] for ref in (base.again(), base)]
-        noise.add(case.threads, [statistics.median(values) for values in log_ratios(*own)])
+        noise.add(case.threads, [statistics.median(values) for values in log_speeds(*own)])
         spread = noise.spread(case.threads)
         floor = ablation.floor_of(samples, base, spread)
         lines += ablation.judge(case, trials[case.id], samples, spread, floor, request.suite.same_within)
@@ -332,4 +304,4 @@ def _plan(request: Request, name: str, trials: Mapping[str, Sequence[Trial]], to
             parts[case.id] = ablation.parts(request.ablation, reached, together[case.id])
             labels = dict.fromkeys(label for part in parts[case.id] for label in part)
             cases.append((case, [_find_ref(label, base) for label in labels]))
-    return RunPlan(suite, cases, parts, request.command, request.options)
+    return RunPlan(suite, cases, parts)

@@ -232,7 +232,7 @@ class CaseWork:
     def _prepare_side_by_side(self, entries: Sequence[Entry], generation: int) -> None:
         """The first generation: each on processors of its own, as many at once as there is room for.
 
-        Its phases are worth stating: scripts/bench_phases.py shows that they take as long as one after the other.
+        Its phases are worth stating: they take as long as one after the other (docs/measurement.md).
         """
         lanes: Queue[list[int]] = Queue()
         for lane in find_lanes(self.case.threads):

@@ -76,7 +76,7 @@ def make_plan(name: str, description: str, baseline: str, options: Sequence[str]
     Args:
         name: of the suite.
         description: of the suite.
-        baseline: what ratios are against.
+        baseline: what speeds are against.
         options: of the command that measures.
         rounds: how often everything is measured.
     """

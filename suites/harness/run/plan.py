@@ -6,7 +6,7 @@ import hashlib
 import json
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from suites import models
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case, Scalar
 from suites.harness.declare.only import Only
-from suites.harness.declare.spec import LEAST_TOGETHER, Suite, relabelled, resolve
+from suites.harness.declare.spec import LEAST_TOGETHER, Suite, resolve
 from suites.harness.errors import UsageError
 from suites.harness.measure import device
 from suites.harness.record import store
@@ -44,33 +44,25 @@ class RunPlan:
         cases: each with its backends: the baseline, its second copy, then the others.
         parts: case id -> labels that take turns with each other, where not all of a case's backends do: many processes
             at once would not fit into memory. Parts share what comparisons need, and have generations of their own.
-        command: words of the command line that are not stored: the command, its target and where results go.
-        options: its options that chose all this, which are stored: ``("--only", "threads == 1")``.
     """
 
     suite: Suite
     cases: Sequence[tuple[Case, list[BackendRef]]]
     parts: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    command: Sequence[str] = ()
-    options: Sequence[str] = ()
 
     @property
     def baseline(self) -> str:
-        """Label of the backend that ratios are against."""
+        """Label of the backend that speeds are against."""
         return BackendRef.parse(self.suite.baseline).label
 
     @property
     def digest(self) -> str:
         """Two plans with one digest ask for the same measurements."""
-        text = json.dumps(self._measured(), sort_keys=True)
+        text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
-        """For the environment line."""
-        return {**self._measured(), "options": list(self.options)}
-
-    def _measured(self) -> dict[str, Any]:
-        """What is measured, however it was asked for."""
+        """For the environment line: what is measured, however it was asked for."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
         fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
         told = (("parts", self.parts), ("files", self.files()), ("engines", self.engines()))
@@ -78,7 +70,11 @@ class RunPlan:
         return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
-        """Name -> digest of the content, of each file of a user that has a model, a backend, a recipe or a pass."""
+        """Name -> digest of the content, of each of `list_files`."""
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in self.list_files()}
+
+    def list_files(self) -> list[Path]:
+        """Each file of a user that has a model, a backend, a recipe or a pass."""
         names = {case.device for case, _ in self.cases} | {ref.name for _, refs in self.cases for ref in refs}
         paths = {Path(name.rpartition(":")[0]).expanduser() for name in names if ".py:" in name}
         options = [ref.options for _, refs in self.cases for ref in refs]
@@ -86,8 +82,7 @@ class RunPlan:
         passes = [name for chosen in options for name in chosen.get("passes", "").split("+") if ".py:" in name]
         paths |= {Path(name.rpartition(":")[0]).expanduser() for name in passes}
         paths |= {models.file_of(case.model) for case, _ in self.cases if models.is_path(case.model)}
-        contents = {path.name: path.read_bytes() for path in sorted(paths) if path.is_file()}
-        return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in contents.items()}
+        return [path for path in sorted(paths) if path.is_file()]
 
     def engines(self) -> dict[str, dict[str, Any]]:
         """Of each other version of the engine, what `versions.Version.facts` says of it."""
@@ -192,16 +187,14 @@ def make(
     only: str | None = None,
     backends: Sequence[str] | None = None,
     baseline: str | None = None,
-    config: Mapping[str, str] | None = None,
 ) -> RunPlan:
     """The plan for `suite`. A relative path of an ``engine@PATH`` is relative to the current folder.
 
     Args:
         suite: what is declared.
         only: an expression over the fields of a case and ``backend``; see `suites.harness.declare.only`.
-        backends: labels to run instead of the suite's. The baseline always runs: ratios are against it.
-        baseline: the label that ratios are against instead of the suite's.
-        config: options that every engine has beside those of its label.
+        backends: labels to run instead of the suite's. The baseline always runs: speeds are against it.
+        baseline: the label that speeds are against instead of the suite's.
 
     Raises:
         UsageError: an unknown name, or nothing is left to run.
@@ -209,7 +202,7 @@ def make(
     suite = add_rows(suite, backends)
     if baseline is not None:
         suite = suite.model_copy(update={"baseline": baseline})
-    suite = configured(resolve(suite, Path.cwd()), config or {})
+    suite = resolve(suite, Path.cwd())
     for label in (suite.baseline, *suite.backends):
         registry.check(BackendRef.parse(label))
     cases = list(suite.cases())
@@ -271,32 +264,6 @@ def describe_fields(fields: Mapping[str, Sequence[Scalar]]) -> str:
         shown = [repr(value) for value in values[:MOST_VALUES]]
         texts.append(f"{name} {', '.join([*shown, *(['...'] if len(values) > MOST_VALUES else [])])}")
     return "; ".join(texts)
-
-
-def configured(suite: Suite, config: Mapping[str, str]) -> Suite:
-    """`suite` with these options in the label of every engine; an option that a label has already stays.
-
-    Raises:
-        UsageError: the suite runs no engine.
-        EngineError: an engine does not have an option or its value.
-    """
-    if not config:
-        return suite
-
-    def changed(label: str) -> str:
-        ref = BackendRef.parse(label)
-        if registry.role(ref) == "peer":
-            return label
-        ref = replace(ref, options={**config, **ref.options})
-        registry.check(ref)
-        labels.append(ref.label)
-        return ref.spelling
-
-    labels: list[str] = []
-    found = relabelled(suite, changed)
-    if not labels:
-        raise UsageError(f"--config is for rows of the engine, and {suite.name} has none; name it in --backends")
-    return found
 
 
 def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[str]]:

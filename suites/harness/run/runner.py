@@ -17,6 +17,7 @@ from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import Question, summarise
 from suites.harness.measure import device
 from suites.harness.record import machine, store
+from suites.harness.record.invocation import Invocation
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import HARMLESS, Environment, Plan, Samples, Summary
 from suites.harness.run import checks, room
@@ -25,7 +26,6 @@ from suites.harness.run.plan import RunPlan
 from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.resume import describe_code, explain_refusal, list_finished_cases
 from suites.harness.run.session import EXPORTS, WorkerFailed, run_folder, scratch_folder
 from suites.harness.run.stopwatch import Stopwatch
 
@@ -62,14 +62,12 @@ class Interrupted(Exception):
     """Ctrl-C during a run.
 
     Attributes:
-        path: the file that holds what was stored; None if nothing was.
-        is_complete: True if that run lacks nothing, because the one after it was interrupted before it began.
+        path: the last file that holds what was stored; None if nothing was.
     """
 
-    def __init__(self, path: Path | None, *, is_complete: bool = False) -> None:
+    def __init__(self, path: Path | None) -> None:
         super().__init__(str(path))
         self.path = path
-        self.is_complete = is_complete
 
 
 def run(
@@ -77,7 +75,7 @@ def run(
     results: Path,
     reporter: Reporter,
     *,
-    resume: bool = False,
+    invocation: Invocation | None = None,
     measure_roofs: Callable[[], Roofs] | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> Outcome:
@@ -87,17 +85,23 @@ def run(
         plan: what to do.
         results: the results folder.
         reporter: told what happens.
-        resume: continue the newest unfinished run of the same plan instead of starting one.
+        invocation: has the record to continue, if there is one; otherwise it keeps its arguments beside the new one.
         measure_roofs: called when a run starts; without, the run has no roofs and its rows no share of them.
         stopwatch: told what the time is spent on.
 
     Raises:
-        UsageError: nothing to resume, or the run is still in progress in another process.
+        UsageError: the record to continue is of another plan, or another process is writing to it.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
     stopwatch = stopwatch or Stopwatch()
-    earlier = _unfinished(plan, results) if resume else None
+    invocation = invocation or Invocation()
+    earlier = invocation.take_earlier()
     path = earlier.path if earlier else None
+    if earlier is not None:
+        # Who takes turns follows from the memory that was free when the run began.
+        plan = replace(plan, parts=earlier.environment.plan.parts)
+        if plan.digest != earlier.environment.plan_digest:
+            raise UsageError(f"{earlier.name} cannot be resumed: its arguments ask for other measurements now")
     summaries: list[Summary] = []
     try:
         reporter.say(f"records go to {resolve_links(store.runs_folder(results))}")
@@ -105,9 +109,10 @@ def run(
             environment = earlier.environment if earlier else describe_environment(plan, measure_roofs)
         path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
         noise = MachineNoise(results, exclude=path)
-        with run_folder() as folder, store.Writer(path, resume=resume) as writer:
+        with run_folder() as folder, store.Writer(path, resume=earlier is not None) as writer:
             if earlier is None:
                 writer.append(environment)
+                invocation.keep(path)
             else:
                 earlier = store.read(path)  # now that it is locked: another process may have added lines since
             reporter.start(plan.units(), f"suite {plan.suite.name}", _count_finished_units(plan, earlier))
@@ -115,59 +120,10 @@ def run(
                 writer.append(*block)
                 summaries += [one for one in block if isinstance(one, Summary)]
     except KeyboardInterrupt:
-        raise Interrupted(path if path is not None and path.exists() else None) from None
+        raise Interrupted(path if path is not None and path.exists() else invocation.last) from None
     known = {line.case: None for line in summaries}
     finished = [one for one in earlier.of(Summary) if one.case not in known] if earlier else []
     return Outcome(path, environment, in_order(finished + summaries, plan))
-
-
-def run_all(
-    plans: Sequence[RunPlan],
-    results: Path,
-    reporter: Reporter,
-    *,
-    resume: bool = False,
-    measure_roofs: Callable[[], Roofs] | None = None,
-    stopwatch: Stopwatch | None = None,
-) -> list[Outcome]:
-    """Measure several plans, one after the other. Arguments and errors as of `run`.
-
-    With `resume` and at least one unfinished run of several plans, complete runs are returned as they are, unfinished
-    ones are continued, and the others are started.
-    """
-    outcomes = []
-    for plan, done, resumes in _choose(plans, results, resume=resume):
-        if done is not None:
-            outcomes.append(Outcome(done.path, done.environment, in_order(done.summaries(), plan)))
-            continue
-        try:
-            outcome = run(plan, results, reporter, resume=resumes, measure_roofs=measure_roofs, stopwatch=stopwatch)
-        except Interrupted as stop:
-            if stop.path is None and outcomes:
-                raise Interrupted(outcomes[-1].path, is_complete=True) from None
-            raise
-        outcomes.append(outcome)
-    return outcomes
-
-
-def _choose(
-    plans: Sequence[RunPlan], results: Path, *, resume: bool
-) -> Iterator[tuple[RunPlan, store.Run | None, bool]]:
-    """Of each plan its complete run, which is to be returned as it is, or None; and whether to continue a run."""
-    unfinished = [resume and len(plans) > 1 and find_unfinished(one, results) is not None for one in plans]
-    for plan, is_unfinished in zip(plans, unfinished, strict=True):
-        done = finished(plan, results) if any(unfinished) else None
-        yield plan, done, resume and (is_unfinished or not any(unfinished))
-
-
-def list_remaining(plans: Sequence[RunPlan], results: Path) -> list[RunPlan]:
-    """Each plan without the cases that `run_all` with `resume` would not measure; UsageError as of `run`."""
-    remaining = []
-    for plan, done, resumes in _choose(plans, results, resume=True):
-        run = done if done is not None else _unfinished(plan, results) if resumes else None
-        complete = list_finished_cases(run) if run is not None else set()
-        remaining.append(replace(plan, cases=[pair for pair in plan.cases if pair[0].id not in complete]))
-    return remaining
 
 
 def in_order(summaries: Sequence[Summary], plan: RunPlan) -> list[Summary]:
@@ -221,6 +177,15 @@ def _cases(
         reporter.finished(case.id, number, len(plan.cases), found)
         exports.take_back(case, scratch / "cache")
         shutil.rmtree(scratch)
+
+
+def list_finished_cases(run: store.Run) -> set[str]:
+    """Cases that have a summary of every backend that the plan of the run names."""
+    found: dict[str, set[str]] = {}
+    for line in run.of(Summary):
+        found.setdefault(line.case, set()).add(line.backend)
+    planned = run.environment.plan.cases
+    return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}
 
 
 def _count_finished_units(plan: RunPlan, earlier: store.Run | None) -> int:
@@ -325,59 +290,3 @@ def _cache_bytes(environment: Environment, name: str) -> int | None:
     """Size of the last cache of a device, where a run has recorded it."""
     found: int | None = environment.devices.get(label(name), {}).get("l2_bytes")
     return found
-
-
-def finished(plan: RunPlan, results: Path) -> store.Run | None:
-    """The newest run of this plan on this machine, where it is complete and made by this very code."""
-    run = find_complete(plan, results)
-    return run if run is not None and run.environment.revision == machine.revision() else None
-
-
-def find_complete(plan: RunPlan, results: Path) -> store.Run | None:
-    """The newest run of this plan on this machine, if it is complete; any code may have made it."""
-    run = next(_runs(plan, results), None)
-    return run if run is not None and _is_complete(run, plan) else None
-
-
-def _runs(plan: RunPlan, results: Path) -> Iterator[store.Run]:
-    """Runs of this plan on this machine, newest first."""
-    for path in reversed(store.run_files(results)):
-        if path.stem.endswith(f"_{plan.suite.name}"):
-            run = store.read_if_possible(path)
-            if run is not None and run.environment.plan_digest == plan.digest:
-                yield run
-
-
-def _is_complete(run: store.Run, plan: RunPlan) -> bool:
-    return list_finished_cases(run) >= {case.id for case, _ in plan.cases}
-
-
-def adopt_parts(plan: RunPlan, results: Path) -> RunPlan:
-    """`plan` with the parts of the newest stored run that asks for the same otherwise; as it is without such a run.
-
-    How many backends take turns with each other follows from the memory that was free when that run began.
-    """
-    for path in reversed(store.run_files(results)):
-        run = store.read_if_possible(path) if path.stem.endswith(f"_{plan.suite.name}") else None
-        if run is not None:
-            other = replace(plan, parts=run.environment.plan.parts)
-            if other.digest == run.environment.plan_digest:
-                return other
-    return plan
-
-
-def _unfinished(plan: RunPlan, results: Path) -> store.Run:
-    """The newest run of this plan on this machine that lacks cases; UsageError if this code did not make it."""
-    run = find_unfinished(plan, results)
-    if run is None:
-        raise UsageError(explain_refusal(plan, results))
-    if run.environment.revision != machine.revision():
-        raise UsageError(
-            f"{run.path.name} was started with other code ({describe_code(run)}): start a new run without --resume"
-        )
-    return run
-
-
-def find_unfinished(plan: RunPlan, results: Path) -> store.Run | None:
-    """The newest run of this plan on this machine that lacks cases."""
-    return next((run for run in _runs(plan, results) if not _is_complete(run, plan)), None)

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from engine.processors import allowed_processors, count_processors
-from suites import backends, paths
+from suites import backends, paths, user_file
 from suites.backends import versions
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.record.reasons import tidy
@@ -202,6 +202,7 @@ def _environment(version: versions.Version | None, threads: int, cache: Path) ->
     own["TORCHINDUCTOR_CACHE_DIR"] = str(cache / "inductor")  # a warm cache would hide the time to compile
     own["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
     own["TOKENIZERS_PARALLELISM"] = "false"
+    own[user_file.IN_WORKER] = "1"
     if version is not None:
         return versions.environment() | own
     roots = [str(paths.IMPORTED_FROM), os.environ.get("PYTHONPATH", "")]

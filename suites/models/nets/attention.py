@@ -27,7 +27,6 @@ class Attention(nn.Module):
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The form that was asked for."""
         if self.form in SPELLINGS:
             return SPELLINGS[self.form](q, k, v, False)
         causal, grouped = self.form == "causal", self.form == "gqa"

@@ -21,9 +21,7 @@ def _bert_model(config: Mapping[str, Any], attention: str, *, pooler: bool) -> n
     with offline():
         from transformers import BertConfig, BertModel
 
-        options = {**config, "attn_implementation": attention}
-        model: nn.Module = BertModel(BertConfig(**options), add_pooling_layer=pooler)
-    return model
+        return BertModel(BertConfig(**{**config, "attn_implementation": attention}), add_pooling_layer=pooler)
 
 
 class Bert(nn.Module):
@@ -34,7 +32,6 @@ class Bert(nn.Module):
         self.bert = _bert_model(config, attention, pooler=True)
 
     def forward(self, ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The encoder and its pooler."""
         out = self.bert(input_ids=ids, attention_mask=attention_mask)
         return out.last_hidden_state, out.pooler_output
 
@@ -58,7 +55,6 @@ class SentenceEncoder(nn.Module):
         self.bert.load_state_dict(tensors, strict=True)
 
     def forward(self, ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Encode, pool under the mask, normalise."""
         hidden = self.bert(input_ids=ids, attention_mask=attention_mask).last_hidden_state
         kept = attention_mask.unsqueeze(-1).to(hidden.dtype)
         pooled = (hidden * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1e-9)

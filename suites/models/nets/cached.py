@@ -69,7 +69,6 @@ class CachedLM(nn.Module):
                 self.register_buffer(f"{kind}_{layer}", torch.zeros(shape, **kind_of))
 
     def forward(self, ids: torch.Tensor, position: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The network's hidden states behind each text's last token, through its head."""
         batch, count = ids.shape
         self._places = position[:, None] + torch.arange(count, device=ids.device)
         self._written: set[int] = set()
@@ -87,8 +86,7 @@ class CachedLM(nn.Module):
             )
         if count > 1:
             hidden = hidden[torch.arange(batch, device=ids.device), lengths - position - 1]
-        logits: torch.Tensor = self.network.get_output_embeddings()(hidden.reshape(batch, -1))
-        return logits
+        return self.network.get_output_embeddings()(hidden.reshape(batch, -1))
 
     def attend(
         self,

@@ -47,7 +47,5 @@ class CausalLM(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """The network; where only the last position counts, its head is asked for no other, as in generating."""
-        logits: torch.Tensor = self.network(
-            input_ids=ids, use_cache=False, logits_to_keep=1 if self.last_only else 0
-        ).logits
+        logits = self.network(input_ids=ids, use_cache=False, logits_to_keep=int(self.last_only)).logits
         return logits[:, -1] if self.last_only else logits

@@ -49,8 +49,9 @@ def _same(x: torch.Tensor, kernel: int, stride: int) -> torch.Tensor:
 
 
 class Block(nn.Module):
-    """1x1 wider (unless `expand` is 1), depthwise, 1x1 narrower; beside the input itself where shapes permit.
+    """[N, C, H, W] -> [N, channels, ceil(H / stride), ceil(W / stride)].
 
+    1x1 wider (unless `expand` is 1), depthwise, 1x1 narrower; beside the input itself where shapes permit.
     Attributes are named as in the published file.
     """
 
@@ -68,7 +69,6 @@ class Block(nn.Module):
         self._bn2 = _norm(stage.channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[N, C, H, W] -> [N, channels, ceil(H / stride), ceil(W / stride)]."""
         y = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
         y = F.relu6(self._bn1(self._depthwise_conv(_same(y, self.kernel, self.stride))))
         y = self._bn2(self._project_conv(y))
@@ -94,13 +94,11 @@ class EfficientNetLite(nn.Module):
         draw_statistics(self)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Stem, blocks, head."""
         x = F.relu6(self._bn0(self._conv_stem(_same(pixels, 3, 2))))
         for block in self._blocks:
             x = block(x)
         x = F.relu6(self._bn1(self._conv_head(x)))
-        logits: torch.Tensor = self._fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
-        return logits
+        return self._fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
 
     def load(self, file: Path) -> None:
         """Take the published weights, which must be exactly those of this network."""

@@ -46,7 +46,6 @@ class Generation(nn.Module):
         return self.prompt + self.steps
 
     def forward(self, prompt: torch.Tensor, following: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
-        """The definition: logits of the last positions of the whole text."""
         text = prompt if following is None else torch.cat([prompt, following], 1)
         count = 1 if following is None else following.shape[1]
         # Positions are computed from an input, as backends get them: otherwise the rows of a table of positions would

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gguf
 import torch
-from gguf import GGUFReader
 from gguf.quants import dequantize
 from torch import nn
 
 from suites.models.nets._hub import offline
-from suites.models.nets.stories import by_halves
+from suites.models.nets.stories import reorder_heads
 
 # What the file must say, in names of LlamaConfig.
 FIELDS = {
@@ -27,29 +27,14 @@ FIELDS = {
     "rms_norm_eps": "llama.attention.layer_norm_rms_epsilon",
     "rope_theta": "llama.rope.freq_base",
 }
-# Tensors outside of layers, and of a layer.
-WHOLE = {"token_embd": "embed_tokens", "output_norm": "norm"}
-LAYER = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 
 
-def _name(stored: str) -> str:
-    """The name that transformers has for a tensor, such as ``blk.3.attn_q.weight``; KeyError for one of no Llama."""
-    match stored.split("."):
-        case "blk", layer, part, "weight":
-            return f"model.layers.{layer}.{LAYER[part]}.weight"
-        case part, "weight":
-            return f"model.{WHOLE[part]}.weight"
-    raise KeyError(stored)
+def name_tensor(name: str, config: Any) -> str | None:
+    """The name in a GGUF file of a tensor of a transformers model; None if files of its architecture have no such."""
+    kind = next(key for key, known in gguf.MODEL_ARCH_NAMES.items() if known == config.model_type)
+    module, _, suffix = name.rpartition(".")
+    found = gguf.get_tensor_name_map(kind, config.num_hidden_layers).get_name(module)
+    return None if found is None else f"{found}.{suffix}"
 
 
 def load(model: nn.Module, path: Path, config: Mapping[str, Any]) -> None:
@@ -60,26 +45,22 @@ def load(model: nn.Module, path: Path, config: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the file is of another model, or lacks tensors or has others.
     """
-    reader = GGUFReader(path)
+    reader = gguf.GGUFReader(path)
     expected = {**config, "rope_theta": config["rope_parameters"]["rope_theta"]}
     for name, field in FIELDS.items():
-        found = reader.fields[field].contents() if field in reader.fields else None
-        if found is None or not math.isclose(found, expected[name], rel_tol=1e-6):  # floats are stored as float32
+        found = reader.fields[field].contents()
+        if not math.isclose(found, expected[name], rel_tol=1e-6):  # floats are stored as float32
             raise ValueError(f"{path}: expected {field} = {expected[name]}, got {found}")
+    names = {str(name_tensor(name, model.config)): name for name, _ in model.named_parameters()}
+    stored = {one.name: one for one in reader.tensors}
+    if other := names.keys() ^ stored.keys():
+        raise ValueError(
+            f"{path}: a Llama of this size has other tensors; those that differ: {', '.join(sorted(other))}"
+        )
     state = {}
-    for tensor in reader.tensors:
-        try:
-            name = _name(tensor.name)
-        except KeyError:
-            raise ValueError(f"{path}: a Llama has no tensor {tensor.name}") from None
-        weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
-        if tensor.name.endswith(("attn_q.weight", "attn_k.weight")):
-            heads = config["num_attention_heads" if "attn_q" in tensor.name else "num_key_value_heads"]
-            weight = by_halves(weight, heads)
-        state[name] = weight
-    lacking = {name for name, _ in model.named_parameters()} - state.keys()
-    if lacking:
-        raise ValueError(f"{path}: lacks {', '.join(sorted(lacking))}")
+    for key, name in names.items():
+        values = dequantize(stored[key].data, stored[key].tensor_type)
+        state[name] = reorder_heads(name, torch.from_numpy(values.copy()), config, to_halves=True)
     state["lm_head.weight"] = state["model.embed_tokens.weight"]
     model.load_state_dict(state, strict=True)
 

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +14,10 @@ import gguf
 import numpy as np
 import torch
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
-from suites.models.nets.gguf_llama import LAYER, WHOLE
-from suites.models.nets.stories import by_neighbours
+from suites.models.nets.gguf_llama import name_tensor
+from suites.models.nets.stories import reorder_heads
 
 Encoding = Literal["f32", "bf16", "q8_0"]
 FORMAT = 1
@@ -36,49 +36,17 @@ class CannotWrite(ValueError):
     """GGUF cannot represent the model, or writing it is not implemented."""
 
 
-@dataclass(frozen=True)
-class _Architecture:
-    """How transformers' models of one type are written.
-
-    Attributes:
-        whole, layer: modules outside of the layers, and of a layer: name in the file -> name in transformers.
-        settings: name in the configuration -> the value that the file's architecture implies.
-        transposed: True where matrices are stored as [in, out].
-        turns_neighbours: True where rotation pairs neighbours of a head, and transformers pairs its halves.
-        prefix: of the names of modules in transformers: of the whole model, of a layer.
-    """
-
-    whole: dict[str, str]
-    layer: dict[str, str]
-    settings: dict[str, Any]
-    transposed: bool = False
-    turns_neighbours: bool = False
-    prefix: tuple[str, str] = ("model", "model.layers")
-
-
-ARCHITECTURES: dict[str, _Architecture] = {
-    "llama": _Architecture(WHOLE, LAYER, {"hidden_act": "silu"}, turns_neighbours=True),
-    "qwen3": _Architecture(
-        WHOLE,
-        LAYER | {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"},
-        {"hidden_act": "silu", "use_sliding_window": False},
-    ),
-    "gpt2": _Architecture(
-        {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"},
-        {
-            "attn_norm": "ln_1",
-            "attn_qkv": "attn.c_attn",
-            "attn_output": "attn.c_proj",
-            "ffn_norm": "ln_2",
-            "ffn_up": "mlp.c_fc",
-            "ffn_down": "mlp.c_proj",
-        },
-        {"activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True},
-        transposed=True,
-        prefix=("transformer", "transformer.h"),
-    ),
+SETTINGS: dict[str, dict[str, Any]] = {
+    "llama": {"hidden_act": "silu"},
+    "qwen3": {"hidden_act": "silu", "use_sliding_window": False},
+    "gpt2": {
+        "activation_function": "gelu_new",
+        "scale_attn_by_inverse_layer_idx": False,
+        "scale_attn_weights": True,
+    },
 }
-"""`model_type` of transformers, which is also the name of the architecture in the file -> how it is written."""
+"""`model_type` of transformers, which is also the name of the architecture in the file -> values in the configuration
+that the architecture implies."""
 
 
 def digest(network: Any) -> str:
@@ -100,7 +68,7 @@ def write(network: nn.Module, path: Path, encoding: Encoding) -> None:
         CannotWrite: the model is of another type, or its configuration, a tensor or a size does not fit.
     """
     config: Any = network.config
-    how = find_architecture(config)
+    check_config(config)
     writer = gguf.GGUFWriter(path, config.model_type)
     try:
         for name, value in _fields(config).items():
@@ -110,7 +78,7 @@ def write(network: nn.Module, path: Path, encoding: Encoding) -> None:
                 writer.add_float32(name, value)
             else:
                 writer.add_uint32(name, value)
-        for name, tensor in _tensors(network, how):
+        for name, tensor in _tensors(network):
             _add(writer, name, tensor, encoding)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -119,18 +87,16 @@ def write(network: nn.Module, path: Path, encoding: Encoding) -> None:
         writer.close()
 
 
-def find_architecture(config: Any) -> _Architecture:
-    """How models of this configuration are written; CannotWrite where they cannot be."""
-    how = ARCHITECTURES.get(getattr(config, "model_type", ""))
-    if how is None:
-        raise CannotWrite(f"expected a model of type {', '.join(ARCHITECTURES)}, got {config.model_type}")
-    for name, expected in how.settings.items():
+def check_config(config: Any) -> None:
+    """CannotWrite if models of this configuration cannot be written."""
+    if config.model_type not in SETTINGS:
+        raise CannotWrite(f"expected a model of type {', '.join(SETTINGS)}, got {config.model_type}")
+    for name, expected in SETTINGS[config.model_type].items():
         if getattr(config, name) != expected:
             raise CannotWrite(f"expected {name} = {expected}, got {getattr(config, name)}")
     rope = getattr(config, "rope_parameters", None)
     if rope is not None and (rope["rope_type"] != "default" or rope.get("partial_rotary_factor", 1.0) != 1.0):
         raise CannotWrite(f"expected a rotation of type default of whole heads, got {rope}")
-    return how
 
 
 def _fields(config: Any) -> dict[str, int | float | str]:
@@ -161,36 +127,21 @@ def _fields(config: Any) -> dict[str, int | float | str]:
     return {f"{name}.{key}": value for key, value in found.items()} | {"tokenizer.ggml.model": "no_vocab"}
 
 
-def _tensors(network: Any, how: _Architecture) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(network: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Names in the file and tensors, each matrix as [out, in]; CannotWrite where a tensor has no name there."""
-    config, state = network.config, network.state_dict()
-    top, layers = how.prefix
-    modules = {f"{top}.{theirs}": stored for stored, theirs in how.whole.items()}
-    for layer in range(config.num_hidden_layers):
-        modules |= {f"{layers}.{layer}.{theirs}": f"blk.{layer}.{stored}" for stored, theirs in how.layer.items()}
-    head, table = network.get_output_embeddings().weight, network.get_input_embeddings().weight
-    if head is not table:
-        modules["lm_head"] = "output"
-    reorder = _reorder(config) if how.turns_neighbours else (lambda _name, tensor: tensor)
-    for name, tensor in state.items():
-        module, _, kind = name.rpartition(".")
-        if module == "lm_head" and head is table:
+    config = network.config
+    is_tied = network.get_output_embeddings().weight is network.get_input_embeddings().weight
+    for name, tensor in network.state_dict().items():
+        if name == "lm_head.weight" and is_tied:
             continue
-        if module not in modules:
+        stored = name_tensor(name, config)
+        if stored is None:
             raise CannotWrite(f"a file of the architecture {config.model_type} has no place for the tensor {name}")
-        is_matrix = tensor.ndim == 2 and module.startswith(f"{layers}.")
-        tensor = tensor.t() if how.transposed and is_matrix else tensor
-        yield f"{modules[module]}.{kind}", reorder(name, tensor)
-
-
-def _reorder(config: Any) -> Callable[[str, torch.Tensor], torch.Tensor]:
-    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-
-    def reorder(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        count = heads.get(name.split(".")[-2])
-        return tensor if count is None else by_neighbours(tensor, count)
-
-    return reorder
+        is_transposed = tensor.ndim == 2 and isinstance(network.get_submodule(name.rpartition(".")[0]), Conv1D)
+        tensor = tensor.t() if is_transposed else tensor
+        if config.model_type == "llama":
+            tensor = reorder_heads(name, tensor, vars(config), to_halves=False)
+        yield stored, tensor
 
 
 def _add(writer: Any, name: str, tensor: torch.Tensor, encoding: Encoding) -> None:

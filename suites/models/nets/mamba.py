@@ -62,7 +62,6 @@ class Mamba(CausalLM):
         super().__init__("mamba", config, "eager", last_only=last_only)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The network; the engine alone sees its scans as operators."""
         if torch.compiler.is_exporting() and torch_ops.is_capturing():
             with _scan_as_operator():
                 return super().forward(ids)

@@ -26,6 +26,4 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The layers in order."""
-        result: torch.Tensor = self.layers(x)
-        return result
+        return self.layers(x)

@@ -24,7 +24,6 @@ class WithPast(nn.Module):
         self.network = network
 
     def forward(self, ids: torch.Tensor, past: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The network over transformers' growing cache."""
         from transformers import DynamicCache
 
         cache = DynamicCache(config=self.network.config)

@@ -49,14 +49,11 @@ class ResNet(nn.Module):
         with offline():
             from transformers import ResNetConfig, ResNetForImageClassification
 
-            options = {**config, "num_labels": labels}
-            self.network = ResNetForImageClassification(ResNetConfig(**options))
+            self.network = ResNetForImageClassification(ResNetConfig(**{**config, "num_labels": labels}))
         draw_statistics(self)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The network and its head."""
-        logits: torch.Tensor = self.network(pixel_values=pixels).logits
-        return logits
+        return self.network(pixel_values=pixels).logits
 
 
 class Convolution(nn.Module):
@@ -68,9 +65,7 @@ class Convolution(nn.Module):
         self.norm = nn.BatchNorm2d(out, eps=1e-3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Both in turn."""
-        y: torch.Tensor = self.norm(self.conv(x))
-        return y
+        return self.norm(self.conv(x))
 
 
 class Bottleneck(nn.Module):
@@ -85,7 +80,6 @@ class Bottleneck(nn.Module):
         self.shortcut = Convolution(channels, out, 1, stride) if projected else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum of the shortcut and the convolutions."""
         return F.relu(self.c(F.relu(self.b(F.relu(self.a(x))))) + self.shortcut(x))
 
 
@@ -106,12 +100,10 @@ class ResNetV1(nn.Module):
         self.head = nn.Linear(channels, labels)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The network and its head."""
         x = F.max_pool2d(F.relu(self.stem(pixels)), 3, 2, 1)
         for block in self.blocks.values():
             x = block(x)
-        logits: torch.Tensor = self.head(x.mean((2, 3)))
-        return logits
+        return self.head(x.mean((2, 3)))
 
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
         """Take the published weights: kernels are [H, W, in, out] there, and a bias before a norm moves its mean."""

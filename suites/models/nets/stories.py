@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,18 @@ HEADER = (
 )
 
 
-def by_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of each head reordered: the file turns neighbours against each other, transformers the head's halves."""
-    rows, columns = weight.shape
-    return weight.reshape(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
+def reorder_heads(name: str, weight: torch.Tensor, config: Mapping[str, Any], *, to_halves: bool) -> torch.Tensor:
+    """A weight or bias whose name transformers has, with the rows of each head reordered if it is of queries or keys.
 
-
-def by_neighbours(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """The inverse of `by_halves`; a vector, such as a bias, is one column."""
-    rows = weight.shape[0]
-    return weight.reshape(heads, 2, rows // heads // 2, -1).transpose(1, 2).reshape(weight.shape)
+    Files turn neighbours against each other, transformers the head's halves: `to_halves` reads a file, else it is the
+    inverse.
+    """
+    kinds = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}
+    kind = kinds.get(name.split(".")[-2])
+    if kind is None:
+        return weight
+    pairs = (-1, 2) if to_halves else (2, -1)
+    return weight.reshape(config[kind], *pairs, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
 def _tensors(config: Mapping[str, Any]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
@@ -58,24 +61,19 @@ def load(model: nn.Module, path: Path, config: Mapping[str, Any]) -> None:
     """Give `model`, a LlamaForCausalLM of `config`, the weights of the file at `path`.
 
     Raises:
-        ValueError: the file's header is that of another model, or the file is too short.
+        ValueError: the file's header is that of another model.
     """
-    found = np.fromfile(path, np.int32, len(HEADER)).tolist()
-    expected = [config[name] for name in HEADER]
+    content = np.fromfile(path, np.float32)
+    found, expected = content[: len(HEADER)].view(np.int32).tolist(), [config[name] for name in HEADER]
     if found != expected:
         raise ValueError(f"{path}: expected {dict(zip(HEADER, expected, strict=True))}, got {found}")
-    state, offset = {}, 4 * len(HEADER)
+    state, offset = {}, len(HEADER)
     for names, shape in _tensors(config):
-        count = int(np.prod(shape))
         for name in names:
-            values = np.fromfile(path, np.float32, count, offset=offset)
-            if values.size < count:
-                raise ValueError(f"{path}: ends within {name}")
-            weight = torch.from_numpy(values).reshape(shape)
-            if name.endswith(("q_proj.weight", "k_proj.weight")):
-                heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
-                weight = by_halves(weight, heads)
-            state[name] = weight
-            offset += 4 * count
+            end = offset + math.prod(shape)
+            state[name] = reorder_heads(
+                name, torch.from_numpy(content[offset:end]).reshape(shape), config, to_halves=True
+            )
+            offset = end
     state["lm_head.weight"] = state["model.embed_tokens.weight"]
     model.load_state_dict(state, strict=True)

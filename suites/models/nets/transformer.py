@@ -58,7 +58,6 @@ class Block(nn.Module):
         self.contract = nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Both halves, each added to what came in."""
         batch, tokens, width = x.shape
 
         def split(t: torch.Tensor) -> torch.Tensor:  # [B, S, H * D] -> [B, H, S, D]
@@ -82,6 +81,4 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The blocks in order, then the norm."""
-        result: torch.Tensor = self.norm(self.blocks(x))
-        return result
+        return self.norm(self.blocks(x))

@@ -28,14 +28,13 @@ class SmallVgg(nn.Module):
         draw_statistics(self)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Convolutions, then the head. The last layer has a ReLU too: so it was trained."""
         x = pixels
         for i, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = norm(torch.relu(conv(x)))
             if i in (1, 3):
                 x = nn.functional.max_pool2d(x, 2)
         x = x.flatten(1)
-        for layer in self.dense:
+        for layer in self.dense:  # the last one has a ReLU too: so it was trained
             x = torch.relu(layer(x))
         return x
 

@@ -1,121 +1,112 @@
-"""``path.pt2``: a program that `torch.export.save` wrote, with the inputs that it was exported with."""
+"""``path.pt2``: a program that `torch.export.save` wrote, with the inputs that it was exported with.
+
+Its options are the symbolic axes, named after the first input that has them: ``ids_0`` is axis 0 of the input `ids`,
+because the file does not keep the names of `torch.export.Dim`.
+"""
 
 from __future__ import annotations
 
-import logging
-import threading
+import json
+import re
 import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites.harness.record.reasons import tidy
-from suites.models._sets import InputSets
-from suites.models._spec import Arguments, ModelError, ModelSpec, UnknownModel
+from suites.models._spec import Arguments, ModelError, ModelSpec, Option
 from suites.models.user import inputs
 
 if TYPE_CHECKING:
     import torch
 
 _EXPECTED = "expected a file that torch.export.save wrote"
-_MEMBER, _MEMBER_UNTIL_2_7 = "/models/model.json", "serialized_exported_program.json"
-"""Members that hold the graph of the program: with PyTorch 2.8 or newer, and before."""
-
-_CHUNK = 1 << 20
+_MEMBER = "/models/model.json"  # holds the graph of the program
+_SYMBOL = re.compile(r"Symbol\('(\w+)'")
 
 
-def spec(name: str, file: Path, entry: str) -> ModelSpec:
-    """The model of the file. It has no sizes and no options. Its input sets are as `InputSets` says.
+def spec(name: str, file: Path, _entry: str) -> ModelSpec:
+    """The model of the file. Its options are its symbolic axes. Its input sets are as `InputSets` says.
 
     Raises:
-        UnknownModel: something follows the path.
         ModelError: the file holds no exported program.
     """
-    if entry:
-        raise UnknownModel(f"model {name!r}: expected {file.name} with nothing behind it, got {entry!r}")
-    if not _holds_program(file):
-        raise ModelError(f"model {name!r}: {file.name} is damaged or no exported program; {_EXPECTED}")
-    known: list[InputSets] = []
-
-    def make(_arguments: Arguments) -> Any:
-        module, own = _load(name, file)
-        known[:] = [InputSets(own)]
-        return module
-
-    def get_sets(arguments: Arguments) -> InputSets:
-        if not known:
-            make(arguments)
-        return known[0]
-
-    summary = f"the exported program of {file.name}"
-    return ModelSpec(name=name, summary=summary, make=make, sets=get_sets, keeps_types=True)
-
-
-def _holds_program(file: Path) -> bool:
-    """True if the file is an archive with the member in which torch.export.save writes the graph of a program."""
     try:
         with zipfile.ZipFile(file) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):  # a name in no encoding, an unknown version
-        return False
-    return any(name == _MEMBER_UNTIL_2_7 or name.endswith(_MEMBER) for name in names)
+            (member,) = (one for one in archive.namelist() if one.endswith(_MEMBER))
+            axes, symbols = _read_axes(json.loads(archive.read(member)))
+    except Exception as error:
+        raise ModelError(f"model {name!r}: {file.name} is damaged or no exported program; {_EXPECTED}") from error
+
+    def make(arguments: Arguments) -> inputs.Made:
+        module, sets = _load(name, file)
+        sizes = {symbol: arguments[key] for key, (symbol, _) in axes.items()}
+        return module, [_resize(one, symbols, sizes) for one in sets]
+
+    return inputs.declare(
+        make,
+        name=name,
+        summary=f"the exported program of {file.name}",
+        options={key: Option(size, doc=f"axis {key}") for key, (_, size) in axes.items()},
+        keeps_types=True,
+    )
 
 
-def _find_damaged(file: Path) -> str | None:
-    """The first member of the archive whose checksum does not match, or that cannot be read; None if all are whole.
+def _read_axes(document: Mapping[str, Any]) -> tuple[dict[str, tuple[str, int]], list[list[str | None]]]:
+    """Name -> symbol and example size of an axis; for each tensor input the symbols of its axes, None for a fixed one.
 
-    torch.export.load does not compare the checksums: a program with other weights would be measured.
+    Args:
+        document: the graph of the program, as torch.export.save writes it.
     """
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            try:
-                with archive.open(member) as content:
-                    while content.read(_CHUNK):  # compares the checksum at the end
-                        pass
-            except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError):
-                return member.filename
-    return None
+    graph = document["graph_module"]
+    axes: dict[str, tuple[str, int]] = {}
+    found: list[list[str | None]] = []
+    for one in graph["signature"]["input_specs"]:
+        name = one.get("user_input", {}).get("arg", {}).get("as_tensor", {}).get("name")
+        if name is None:
+            continue
+        found.append([])
+        for number, size in enumerate(graph["graph"]["tensor_values"][name]["sizes"]):
+            expression = size.get("as_expr", {"expr_str": ""})
+            match = _SYMBOL.match(expression["expr_str"])
+            found[-1].append(match and match[1])
+            if match and match[1] not in (symbol for symbol, _ in axes.values()):
+                axes[f"{name}_{number}"] = (match[1], expression["hint"]["as_int"])
+    return axes, found
 
 
-@contextmanager
-def _held_log(name: str) -> Iterator[list[BaseException]]:
-    """Hides what this thread logs to a logger; yields the exceptions of the hidden records."""
-    thread, held = threading.get_ident(), []
-
-    def hold(record: logging.LogRecord) -> bool:
-        if threading.get_ident() != thread:
-            return True
-        if record.exc_info is not None and record.exc_info[1] is not None:
-            held.append(record.exc_info[1])
-        return False
-
-    logger = logging.getLogger(name)
-    logger.addFilter(hold)
-    try:
-        yield held
-    finally:
-        logger.removeFilter(hold)
-
-
-def _load(name: str, file: Path) -> tuple[Any, list[tuple[torch.Tensor, ...]]]:
+def _resize(
+    given: tuple[torch.Tensor, ...], symbols: Sequence[Sequence[str | None]], sizes: Mapping[str, int]
+) -> tuple[torch.Tensor, ...]:
+    """Inputs with other sizes: along an axis that becomes longer, the elements of the example are repeated."""
     import torch
 
-    if (member := _find_damaged(file)) is not None:
-        raise ModelError(f"model {name!r}: {file.name} is damaged: its member {member!r} is not as it was written")
-    with _held_log("torch.export") as logged:
-        try:
-            program = torch.export.load(file)
-        except Exception as error:
-            cause = logged[0] if logged else error
-            reason = tidy(f"{type(cause).__name__}: {cause}")
-            raise ModelError(
-                f"model {name!r}: torch.export.load cannot read {file.name}: {reason}; {_EXPECTED}"
-            ) from error
+    if len(given) != len(symbols):
+        return given  # tensors that are not inputs of the graph, such as constants, came with the example
+    found = []
+    for tensor, axes in zip(given, symbols, strict=True):
+        for number, symbol in enumerate(axes):
+            if symbol is not None and tensor.shape[number] != sizes[symbol]:
+                tensor = tensor.index_select(number, torch.arange(sizes[symbol]) % tensor.shape[number])
+        found.append(tensor)
+    return tuple(found)
+
+
+def _load(name: str, file: Path) -> inputs.Made:
+    import torch
+
+    try:
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()  # torch.export.load compares no checksums: other weights would be measured
+        if damaged is not None:
+            raise zipfile.BadZipFile(f"{damaged} is not as it was written")
+        program = torch.export.load(file)
+    except Exception as error:
+        reason = tidy(f"{type(error).__name__}: {error}")
+        raise ModelError(f"model {name!r}: {file.name} cannot be read: {reason}; {_EXPECTED}") from error
     if program.example_inputs is None:
         raise ModelError(
             f"model {name!r}: {file.name} has no example inputs; save a program that torch.export.export returned, "
             "before anything else changed it"
         )
-    return inputs.arranged(f"model {name!r}: {file.name}", (program, program.example_inputs))
+    return inputs.arrange(f"model {name!r}: {file.name}", (program, program.example_inputs))

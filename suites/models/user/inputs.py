@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from suites.models._sets import INPUT_SETS, describe_layout
-from suites.models._spec import ModelError
+from suites.models._sets import INPUT_SETS, InputSets, describe_layout
+from suites.models._spec import WEIGHT_SEED, Arguments, ModelError, ModelSpec, seeded
 
 if TYPE_CHECKING:
     import torch
@@ -23,10 +23,30 @@ EXPECTED = (
     "(torch.nn.Module, inputs), with inputs a tensor, a tuple, (tuple, dict of keyword arguments), or a list of "
     f"2 to {INPUT_SETS} such input sets"
 )
-_CONSTANTS = (type(None), bool, int, float, str)
+Made = tuple[Any, list[tuple["torch.Tensor", ...]]]
+"""A module, and one set of tensors to call it with, or several."""
 
 
-def arranged(where: str, made: Any) -> tuple[nn.Module, list[tuple[torch.Tensor, ...]]]:
+def declare(make: Callable[[Arguments], Made], **fields: Any) -> ModelSpec:
+    """The `ModelSpec` of a model that is made together with its inputs; `fields` are those that `make` does not say."""
+    known: dict[tuple[Any, ...], InputSets] = {}
+
+    def make_model(arguments: Arguments) -> Any:
+        model, sets = make(arguments)
+        known[tuple(arguments.items())] = InputSets(sets)
+        return model
+
+    def get_sets(arguments: Arguments) -> InputSets:
+        key = tuple(arguments.items())
+        if key not in known:
+            with seeded(WEIGHT_SEED):
+                make_model(arguments)
+        return known[key]
+
+    return ModelSpec(make=make_model, sets=get_sets, **fields)
+
+
+def arrange(where: str, made: Any) -> Made:
     """The module to call, and the sets of tensors to call it with.
 
     Args:
@@ -41,31 +61,27 @@ def arranged(where: str, made: Any) -> tuple[nn.Module, list[tuple[torch.Tensor,
     """
     import torch
 
-    from suites.models.nets.flat import Leaf, flat
+    from suites.models.nets.flat import Call, flat
 
-    if not isinstance(made, tuple) or len(made) != 2:
-        raise ModelError(f"{where} must return {EXPECTED}, got {_shape(made)}")
-    model, given = made
+    model, given = made if isinstance(made, tuple) and len(made) == 2 else (None, made)
+    types = ", ".join(type(one).__name__ for one in (made if isinstance(made, tuple) else [made]))
     if isinstance(model, torch.export.ExportedProgram):
         model = from_exported(model)
-    sets = given if isinstance(given, list) else [given]
-    sets = [(one,) if isinstance(one, torch.Tensor) else one for one in sets]
-    is_count = not isinstance(given, list) or 2 <= len(given) <= INPUT_SETS
+    sets = [(one,) if isinstance(one, torch.Tensor) else one for one in (given if isinstance(given, list) else [given])]
+    is_count = not isinstance(given, list) or 2 <= len(sets) <= INPUT_SETS
     if not isinstance(model, torch.nn.Module) or not is_count or not all(isinstance(one, tuple) for one in sets):
-        raise ModelError(f"{where} must return {EXPECTED}, got {_shape(made)}")
-    calls = [_read_call(where, model, one) for one in sets]
+        raise ModelError(f"{where} must return {EXPECTED}, got {types}")
+    calls = [Call.read(_name_parameters(model), one) for one in sets]
+    first = calls[0]
+    if not first.tensors:
+        raise ModelError(f"{where} must return {EXPECTED}, got no tensor among the inputs")
     for number, one in enumerate(calls[1:], start=2):
-        if difference := _find_difference(one, calls[0]):
+        if not one.has_structure_of(first) or describe_layout(one.tensors) != describe_layout(first.tensors):
             raise ModelError(
-                f"{where}: input set {number}: {difference}; the sets of a list differ in values of tensors alone, and "
-                "several inputs of one call are a tuple"
+                f"{where}: input set {number} differs from the first one in more than the values of tensors; several "
+                "inputs of one call are a tuple"
             )
-    args, keywords, names, tensors = calls[0]
-    if not tensors:
-        raise ModelError(f"{where}: expected at least one tensor among the inputs, got {_shape(sets[0])}")
-    if keywords or not all(isinstance(one, Leaf) for one in args):
-        model = flat(model, args, keywords, names)
-    return model, [one.tensors for one in calls]
+    return model if first.is_plain else flat(model, first), [one.tensors for one in calls]
 
 
 def from_exported(program: torch.export.ExportedProgram) -> nn.Module:
@@ -79,86 +95,9 @@ def from_exported(program: torch.export.ExportedProgram) -> nn.Module:
     return found
 
 
-def _has_keywords(given: tuple[Any, ...]) -> bool:
-    return len(given) == 2 and isinstance(given[0], tuple) and isinstance(given[1], dict)
-
-
-class _Call(NamedTuple):
-    """Arguments with a `Leaf` in place of each tensor, and the tensors with their names."""
-
-    args: tuple[Any, ...]
-    keywords: Mapping[str, Any]
-    names: list[str]
-    tensors: tuple[torch.Tensor, ...]
-
-
-def _read_call(where: str, model: nn.Module, given: tuple[Any, ...]) -> _Call:
-    args, keywords = given if _has_keywords(given) else (given, {})
-    tensors: list[torch.Tensor] = []
-    names: list[str] = []
-    positional = zip(_parameter_names(model), args, strict=False)
-    arguments = [_tree(where, name, value, tensors, names) for name, value in positional]
-    named = {name: _tree(where, name, value, tensors, names) for name, value in keywords.items()}
-    return _Call(tuple(arguments), named, names, tuple(tensors))
-
-
-def _find_difference(call: _Call, first: _Call) -> str | None:
-    """In what a set differs from the first one, apart from values of tensors; None if in nothing."""
-    layouts = zip(call.names, describe_layout(call.tensors), describe_layout(first.tensors), strict=False)
-    for name, mine, other in layouts:
-        if mine[:2] != other[:2]:
-            return f"{name} is {mine[0]} {mine[1]}, in the first set {other[0]} {other[1]}"
-        if mine != other:
-            return f"{name} has other strides than in the first set, or shares the memory of another input"
-    is_same = (call.args, call.keywords) == (first.args, first.keywords)
-    return None if is_same else "its arguments or constants are not those of the first set"
-
-
-def _parameter_names(model: nn.Module) -> Iterator[str]:
+def _name_parameters(model: nn.Module) -> Iterator[str]:
     """Names of the positional parameters of `forward`, and then numbered ones."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     with contextlib.suppress(ValueError):  # a module of TorchScript has no signature
         yield from (name for name, one in inspect.signature(model.forward).parameters.items() if one.kind in kinds)
-    number = 0
-    while True:
-        yield f"argument_{number}"
-        number += 1
-
-
-def _tree(where: str, name: str, value: Any, tensors: list[torch.Tensor], names: list[str]) -> Any:
-    """`value` with a `Leaf` for each tensor, which is appended to `tensors`, and its name to `names`."""
-    import torch
-
-    from suites.models.nets.flat import Leaf
-
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        names.append(_identifier(name, names))
-        return Leaf(len(tensors) - 1)
-    if type(value) is dict:
-        return {key: _tree(where, f"{name}_{key}", one, tensors, names) for key, one in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_tree(where, f"{name}_{n}", one, tensors, names) for n, one in enumerate(value))
-    if not isinstance(value, _CONSTANTS):
-        raise ModelError(
-            f"{where}: every input must be a tensor, a list, tuple or dict of tensors, or a plain constant; "
-            f"{name} is {type(value).__name__}"
-        )
-    return value
-
-
-def _identifier(name: str, taken: list[str]) -> str:
-    """A name of a parameter like `name` that is not in `taken`."""
-    found = re.sub(r"\W", "_", name) or "argument"
-    found = f"_{found}" if found[0].isdigit() else found
-    while found in taken:
-        found += "_"
-    return found
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_shape, value))})"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    return type(value).__name__
+    yield from (f"argument_{number}" for number in itertools.count())

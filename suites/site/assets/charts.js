@@ -25,7 +25,7 @@
   bench.getColour = (label) => colours()[place(label)];
   bench.getShape = (label) => SHAPES[place(label)];
   const read = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  bench.getWordColour = (word) => read({ ahead: "--ahead", behind: "--behind" }[word] || "--unclear");
+  bench.getVerdictColour = (verdict) => read(["faster", "slower"].includes(verdict) ? `--${verdict}` : "--unclear");
 
   const OUTLINES = {
     circle: "M8 2a6 6 0 1 0 0.01 0Z",
@@ -176,7 +176,7 @@
   function describeSides([low, high]) {
     const side = (x0, x1, name) => ({ type: "rect", x0, x1, y0: 0, y1: 1, yref: "paper", layer: "below", line: { width: 0 }, fillcolor: read(name), opacity: 0.45 });
     const line = { type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { color: read("--text"), width: 1, dash: "dot" } };
-    return [side(10 ** low, 1, "--behind-fill"), side(1, 10 ** high, "--ahead-fill"), line];
+    return [side(10 ** low, 1, "--slower-fill"), side(1, 10 ** high, "--faster-fill"), line];
   }
 
   /** Points with intervals, one a line; points are {name, value, low, high, colour, symbol, text}, topmost first. */

@@ -7,12 +7,12 @@
     return known ? `${known.text} (${name})` : name;
   };
   const asOptions = (values, write) => bench.unique(values).map((one) => ({ value: one, text: write ? write(one) : one }));
-  const colour = (word) => bench.getWordColour({ faster: "ahead", slower: "behind" }[word]);
+  const colour = (verdict) => bench.getVerdictColour(verdict);
 
   function describePoint(point) {
     const lines = [`${point.commit} ${point.subject}`, point.date];
-    if (point.level) lines.push(`relative to the first commit ${point.level.text} ${point.level.interval}`);
-    if (point.ratio) lines.push(`over the commit before ${point.ratio.text} ${point.ratio.interval}: ${point.word}`);
+    if (point.since_first) lines.push(`against the first commit ${point.since_first.text} ${point.since_first.interval}`);
+    if (point.speed) lines.push(`against the commit before ${point.speed.text} ${point.speed.interval}: ${point.verdict}`);
     if (point.changes) lines.push(point.changes);
     if (point.reason) lines.push(point.reason);
     return lines.map(bench.escape).join("<br>");
@@ -21,46 +21,47 @@
   function drawLevels(track) {
     const figure = bench.find("levels");
     if (bench.hide(figure, !track.timed)) return;
-    const shown = track.points.filter((point) => point.level);
-    const failed = track.points.filter((point) => point.word === "failed");
-    const isStep = (point) => ["faster", "slower"].includes(point.word);
+    const shown = track.points.filter((point) => point.since_first);
+    const failed = track.points.filter((point) => point.note === "failed");
+    const isStep = (point) => ["faster", "slower"].includes(point.verdict);
     const base = (points) => ({ type: "scatter", x: points.map((one) => one.commit), text: points.map(describePoint), hovertemplate: "%{text}<extra></extra>" });
     const traces = [
       {
         ...base(shown),
-        name: "time relative to the first commit",
+        name: "speed against the first commit",
         mode: "lines+markers",
-        y: shown.map((one) => one.level.value),
-        error_y: { type: "data", symmetric: false, array: shown.map((one) => one.level.high - one.level.value), arrayminus: shown.map((one) => one.level.value - one.level.low), thickness: 1.5, width: 3 },
+        y: shown.map((one) => one.since_first.value),
+        error_y: { type: "data", symmetric: false, array: shown.map((one) => one.since_first.high - one.since_first.value), arrayminus: shown.map((one) => one.since_first.value - one.since_first.low), thickness: 1.5, width: 3 },
         line: { shape: "hv", width: 1.5, color: bench.getColour("engine") },
-        marker: { size: 10, symbol: shown.map((one) => (isStep(one) ? "circle" : "circle-open")), color: shown.map((one) => (isStep(one) ? colour(one.word) : bench.getColour("engine"))), line: { width: 1.5 } },
+        marker: { size: 10, symbol: shown.map((one) => (isStep(one) ? "circle" : "circle-open")), color: shown.map((one) => (isStep(one) ? colour(one.verdict) : bench.getColour("engine"))), line: { width: 1.5 } },
       },
     ];
-    if (failed.length) traces.push({ ...base(failed), name: "no program", mode: "markers", y: failed.map(() => 1), marker: { size: 11, symbol: "x", color: bench.getWordColour("behind") } });
-    const values = shown.flatMap((one) => [one.level.value, one.level.low, one.level.high]);
+    if (failed.length) traces.push({ ...base(failed), name: "no program", mode: "markers", y: failed.map(() => 1), marker: { size: 11, symbol: "x", color: bench.getVerdictColour("slower") } });
+    const values = shown.flatMap((one) => [one.since_first.value, one.since_first.low, one.since_first.high]);
     bench.draw(figure, traces, {
       height: 340,
       showlegend: false,
       xaxis: { type: "category", categoryorder: "array", categoryarray: track.points.map((one) => one.commit), tickangle: -45, tickfont: { family: "ui-monospace, monospace", size: 11 } },
-      yaxis: bench.describeFactors(values, "faster ←  time of a call", 240, 22),
+      yaxis: bench.describeFactors(values, "speed against the first commit  → faster", 240, 22),
       margin: { l: 10, r: 16, t: 8, b: 90 },
-    }, bench.listTexts(track.points.map((point) => `${point.commit}: ${point.level ? point.level.text : point.word}`)));
+    }, bench.listTexts(track.points.map((point) => `${point.commit}: ${point.since_first ? point.since_first.text : point.note}`)));
   }
 
   function fillCommits(track) {
     const timed = track.timed;
-    const headings = ["commit", "date", ...(timed ? ["time", "verdict", "relative to first"] : []), "counts", "subject"].map((text) => ({ text }));
+    const headings = ["commit", "date", ...(timed ? ["speed", "verdict", "since first", "note"] : []), "counts", "subject"].map((text) => ({ text }));
     const rows = track.points.map((point) =>
       bench.make(
         "tr",
-        { "data-commit": point.commit, class: point.word === "failed" ? "unreached" : null },
+        { "data-commit": point.commit, class: point.note === "failed" ? "unreached" : null },
         bench.make("th", { scope: "row" }, bench.make("code", {}, point.commit)),
         bench.make("td", { class: "number" }, point.date),
         timed
           ? [
-              bench.make("td", { class: "number" }, point.ratio ? [`${point.ratio.text} `, bench.make("span", { class: "interval" }, point.ratio.interval)] : "-"),
-              bench.make("td", { class: `value ${{ faster: "ahead", slower: "behind" }[point.word] || ""}` }, point.word),
-              bench.make("td", { class: "number" }, point.level ? point.level.text : "-"),
+              bench.make("td", { class: "number" }, point.speed ? [`${point.speed.text} `, bench.make("span", { class: "interval" }, point.speed.interval)] : "-"),
+              bench.make("td", { class: `value ${point.verdict || ""}` }, point.verdict || ""),
+              bench.make("td", { class: "number" }, point.since_first ? point.since_first.text : "-"),
+              bench.make("td", {}, point.note),
             ]
           : [],
         bench.make("td", { class: "long", title: point.reason }, point.told),

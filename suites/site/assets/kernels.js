@@ -63,10 +63,10 @@
     });
   }
 
-  function drawRatios(name, found, words) {
+  function drawSpeeds(name, found, words) {
     const compared = found.filter((row) => row[name] !== null);
-    const factors = bench.describeFactors(compared.map((row) => row[name]), `better ←  time over ${words}`, 240, 22);
-    drawMarks(bench.find(name), compared, (row) => ({ x: row.seconds, y: row[name], text: `${row[name].toFixed(2)}x of ${words}` }), {
+    const factors = bench.describeFactors(compared.map((row) => row[name]), `speed against ${words}  → better`, 240, 22);
+    drawMarks(bench.find(name), compared, (row) => ({ x: row.seconds, y: row[name], text: `${row[name].toFixed(2)}x the speed of ${words}` }), {
       xaxis: { type: "log", range: bench.getLogRange(compared.map((row) => row.seconds)), title: { text: "time of the kernel", standoff: 8 }, tickvals: [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1], ticktext: ["1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms"] },
       yaxis: factors,
       shapes: [line(1)],
@@ -97,8 +97,8 @@
     describe(found);
     drawShares("compute", found, chosen.by, FLOPS);
     drawShares("memory", found, chosen.by, BYTES);
-    drawRatios("torch", found, "torch");
-    drawRatios("openblas", found, "OpenBLAS");
+    drawSpeeds("torch", found, "torch");
+    drawSpeeds("openblas", found, "OpenBLAS");
     fillTable(found);
   });
 })();

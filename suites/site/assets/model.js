@@ -13,7 +13,7 @@
     { key: "program", label: "Profile of", kind: "select", values: (chosen) => findProfiles(chosen).map((one) => ({ value: one.backend, text: one.backend })) },
   ];
 
-  const SAID = { ahead: "faster beyond noise", behind: "slower beyond noise", level: "equal", unclear: "within noise" };
+  const SAID = { faster: "faster beyond noise", slower: "slower beyond noise", same: "the same", unclear: "within noise" };
 
   function listCases(chosen) {
     const found = known.filter((one) => bench.matches(one, chosen));
@@ -47,9 +47,9 @@
       high: row.lead ? row.lead.high : 1,
       colour: bench.getColour(row.label),
       symbol: getForm(entry, row),
-      text: `${row.label}: ${row.text}${entry.per === "token" ? " a token" : ""}` + (row.lead ? `, ${row.lead.text} ${row.lead.interval} of the engine's time` : ""),
+      text: `${row.label}: ${row.text}${entry.per === "token" ? " a token" : ""}` + (row.lead ? `, engine ${row.lead.text} ${row.lead.interval} as fast` : ""),
     }));
-    bench.drawIntervals(figure, [{ name: "time", points }], "backend faster  ←  time of the backend over the engine's  →  backend slower");
+    bench.drawIntervals(figure, [{ name: "engine", points }], "engine slower  ←  speed of the engine against the backend  →  engine faster");
   }
 
   const writeRate = (value) => (value >= 1000 ? Math.round(value).toLocaleString("en") : value.toPrecision(3));
@@ -62,7 +62,7 @@
       if (row.seconds === null) return bench.make("tr", { "data-backend": row.label }, label, bench.make("td", { class: ["unavailable", "not applicable"].includes(row.status) ? "nothing" : "wrong" }, row.status), bench.make("td", { colspan: isToken ? 6 : 5, class: "nothing" }, row.reason || ""));
       const per = isToken ? "/token" : "";
       const number = (text) => bench.make("td", { class: "number" }, text);
-      const cells = [label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), isToken ? number(writeRate(1 / row.seconds)) : null, number(row.quartiles || "-"), bench.make("td", { class: "against" }, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.word}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`)];
+      const cells = [label, bench.make("td", { class: `number${row.label === entry.fastest ? " best" : ""}` }, row.text + per), isToken ? number(writeRate(1 / row.seconds)) : null, number(row.quartiles || "-"), bench.make("td", { class: "against" }, row.lead ? [bench.writeLead(row.lead), ` ${row.lead.verdict}`] : row.label === entry.engine ? "1x" : "-"), number(row.p90 === null ? "-" : `${row.p90.toFixed(2)}x median`), number(row.min === null ? "-" : `${row.min.toFixed(2)}x median`), number(row.roof_share === null ? "-" : `${Math.round(100 * row.roof_share)}%`)];
       return bench.make("tr", { "data-backend": row.label }, cells);
     });
     bench.fillTable(bench.find("rows"), headings, rows);
@@ -188,7 +188,7 @@
       bench.find("about").textContent = chosen.case ? "This case was profiled, and not measured beside other backends." : "No case fits these filters.";
       return;
     }
-    const best = entry.best ? ` The engine against ${entry.best.other}: ${entry.best.text} ${entry.best.interval}, ${SAID[entry.best.word]}.` : "";
+    const best = entry.best ? ` The engine against ${entry.best.other}: ${entry.best.text} ${entry.best.interval}, ${SAID[entry.best.verdict]}.` : "";
     bench.find("about").replaceChildren(`${entry.title}.${best} Measured ${entry.date} at commit `, bench.make("code", {}, entry.commit || "unknown"), entry.dirty ? " (with changes)" : "", ", run ", bench.make("code", {}, entry.run), ".");
     drawLatency(entry);
     fillRows(entry);

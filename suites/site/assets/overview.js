@@ -5,9 +5,9 @@
   if (!bench.find("matrix")) return;
 
   const VERDICTS = [
-    { value: "ahead", text: "▲ ahead" },
-    { value: "behind", text: "▼ behind" },
-    { value: "level", text: "= level" },
+    { value: "faster", text: "▲ faster" },
+    { value: "slower", text: "▼ slower" },
+    { value: "same", text: "= same" },
     { value: "unclear", text: "? unclear" },
   ];
   const ORDERS = [
@@ -28,7 +28,7 @@
     const found = entries.filter(
       (one) =>
         bench.matches(one, chosen) &&
-        (!chosen.verdict || (one.best && one.best.word === chosen.verdict)) &&
+        (!chosen.verdict || (one.best && one.best.verdict === chosen.verdict)) &&
         (!text || one.case.toLowerCase().includes(text) || one.name.toLowerCase().includes(text)),
     );
     if (chosen.order === "lead") found.sort((a, b) => (b.best ? b.best.value : 0) - (a.best ? a.best.value : 0));
@@ -46,26 +46,26 @@
   function writeTally(found) {
     const compared = found.filter((one) => one.best);
     const first = compared.filter((one) => one.first);
-    const behind = compared.filter((one) => !one.first);
-    const sure = (list, word) => list.filter((one) => one.best.word === word).length;
-    const doubtful = compared.filter((one) => one.doubtful && ["ahead", "behind"].includes(one.best.word)).length;
+    const others = compared.filter((one) => !one.first);
+    const sure = (list, word) => list.filter((one) => one.best.verdict === word).length;
+    const doubtful = compared.filter((one) => one.doubtful && ["faster", "slower"].includes(one.best.verdict)).length;
     if (!compared.length) return found.length ? "No case shown has a time of the engine and of another backend." : "No case fits these filters.";
-    let text = `Engine first in ${first.length} of ${bench.count(compared.length, "case")}, beyond noise in ${sure(first, "ahead")}`;
-    if (behind.length) text += `; another backend first in ${behind.length}, beyond noise in ${sure(behind, "behind")}`;
+    let text = `Engine first in ${first.length} of ${bench.count(compared.length, "case")}, beyond noise in ${sure(first, "faster")}`;
+    if (others.length) text += `; another backend first in ${others.length}, beyond noise in ${sure(others, "slower")}`;
     if (doubtful) text += `; ${doubtful} of these with noisy or disturbed times`;
     return `${text}.`;
   }
 
-  /** One line a model, those in which the engine is behind first. */
+  /** One line a model, those in which the engine is slower first. */
   function drawModels(found) {
     const words = VERDICTS.map((one) => one.value);
     const models = new Map();
     for (const one of found) if (one.best) models.set(one.model, [...(models.get(one.model) || []), one]);
-    const count = (cases, word) => cases.filter((one) => one.best.word === word).length;
-    const share = (cases) => count(cases, "behind") / cases.length;
+    const count = (cases, word) => cases.filter((one) => one.best.verdict === word).length;
+    const share = (cases) => count(cases, "slower") / cases.length;
     const lines = [...models].sort(([, a], [, b]) => share(b) - share(a));
     const rows = lines.map(([model, cases]) => {
-      const signs = words.flatMap((word) => cases.filter((one) => one.best.word === word)).map((one) => bench.make("span", { class: `sign ${one.best.word}` }, bench.SIGNS[one.best.word]));
+      const signs = words.flatMap((word) => cases.filter((one) => one.best.verdict === word)).map((one) => bench.make("span", { class: `sign ${one.best.verdict}` }, bench.SIGNS[one.best.verdict]));
       const numbers = words.map((word) => bench.make("td", { class: `number value ${word}` }, count(cases, word) || ""));
       const link = bench.make("a", { href: `${cases[0].page}#${new URLSearchParams({ machine: cases[0].machine })}` }, model);
       return bench.make("tr", { "data-model": model }, bench.make("th", { scope: "row" }, link), numbers, bench.make("td", { class: "signs", "aria-hidden": "true" }, signs));
@@ -99,11 +99,11 @@
       value: one.best.value,
       low: one.best.low,
       high: one.best.high,
-      colour: bench.getWordColour(one.best.word),
-      symbol: { ahead: "triangle-right", behind: "triangle-left", level: "diamond", unclear: "circle-open" }[one.best.word],
-      text: `${one.best.text} ${one.best.interval} ${one.best.word} of ${one.best.other}`,
+      colour: bench.getVerdictColour(one.best.verdict),
+      symbol: { faster: "triangle-right", slower: "triangle-left", same: "diamond", unclear: "circle-open" }[one.best.verdict],
+      text: `${one.best.text} ${one.best.interval} against ${one.best.other}: ${one.best.verdict}`,
     }));
-    bench.drawIntervals(figure, [{ name: "engine", points }], "engine slower  ←  time of the fastest other backend over the engine's  →  engine faster");
+    bench.drawIntervals(figure, [{ name: "engine", points }], "engine slower  ←  speed of the engine against the fastest other backend  →  engine faster");
   }
 
   function writeCell(entry, column) {
@@ -116,7 +116,7 @@
     const old = cell.fault ? bench.make("span", { class: "old", title: `superseded: ${cell.fault}`, tabindex: "0" }, "old") : null;
     const time = bench.make("small", {}, bench.make("span", { class: cell.label === entry.fastest ? "best" : "" }, cell.text, entry.per === "token" ? "/token" : ""), old ? [" ", old] : null);
     if (!cell.lead) return bench.make("td", {}, cell.role === "engine" ? "1x" : "", time);
-    return bench.make("td", { class: cell.lead.word, title: cell.label === column ? null : cell.label }, bench.writeLead(cell.lead), time);
+    return bench.make("td", { class: cell.lead.verdict, title: cell.label === column ? null : cell.label }, bench.writeLead(cell.lead), time);
   }
 
   function drawMatrix(found, name) {
@@ -126,7 +126,7 @@
       const link = bench.make("a", { href: `${one.page}#${new URLSearchParams({ machine: one.machine, case: one.case })}` }, name(one));
       const marks = one.marks ? bench.make("small", { title: one.notes.join("\n") }, `marks: ${one.marks}`) : null;
       const best = one.best
-        ? bench.make("td", { class: `lead-cell ${one.best.word}` }, bench.writeLead(one.best), bench.make("small", {}, one.best.other))
+        ? bench.make("td", { class: `lead-cell ${one.best.verdict}` }, bench.writeLead(one.best), bench.make("small", {}, one.best.other))
         : bench.make("td", { class: "lead-cell nothing" }, "-");
       return bench.make("tr", { class: one.doubtful ? "doubtful" : "", "data-case": one.case }, bench.make("th", { scope: "row" }, link, bench.make("small", {}, `${one.date}, floor ${one.floor_text || "-"}`), marks), best, shown.map((column) => writeCell(one, column)));
     });

@@ -34,19 +34,19 @@
       type: "scatter",
       mode: "markers",
       name: `${one.backend} ${one.precision}`,
-      x: [one.time],
+      x: [one.speed],
       y: [Math.max(one.distance, LEAST)],
-      error_x: one.low === null ? undefined : { type: "data", symmetric: false, array: [one.high - one.time], arrayminus: [one.time - one.low], thickness: 1, width: 2 },
+      error_x: one.low === null ? undefined : { type: "data", symmetric: false, array: [one.high - one.speed], arrayminus: [one.speed - one.low], thickness: 1, width: 2 },
       marker: { size: getSize(one, largest), symbol: getForm(one), color: bench.getColour(one.backend), line: { width: 2, color: bench.getColour(one.backend) } },
-      hovertemplate: `${one.backend}, ${one.precision}<br>${one.time.toFixed(2)} of the time, ${group.measure === "cosine" ? "1 - cosine" : group.measure} ${writeDistance(one)}${isUnknown(one) ? ", bytes unknown" : ""}<extra></extra>`,
+      hovertemplate: `${one.backend}, ${one.precision}<br>${one.speed.toFixed(2)}x the speed, ${group.measure === "cosine" ? "1 - cosine" : group.measure} ${writeDistance(one)}${isUnknown(one) ? ", bytes unknown" : ""}<extra></extra>`,
     }));
     bench.draw(figure, traces, {
       height: 320,
       showlegend: false,
-      xaxis: { type: "log", title: { text: `faster ←  time over ${group.base}` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
+      xaxis: { type: "log", title: { text: `speed against ${group.base}  → faster` }, tickvals: [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20], ticktext: ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20"] },
       yaxis: { type: "log", title: { text: `closer ←  ${group.measure === "cosine" ? "1 - cosine" : group.measure} to float32` }, tickvals: DECADES.map((one) => 10 ** one), ticktext: DECADES.map((one) => (10 ** one === LEAST ? `≤${write(one)}` : write(one))) },
       margin: { l: 60, r: 12, t: 8, b: 44 },
-    }, `${scored.map((one) => `${one.backend} in ${one.precision}: ${one.time.toFixed(2)} of the time, distance ${writeDistance(one)}`).join("; ")}.`);
+    }, `${scored.map((one) => `${one.backend} in ${one.precision}: ${one.speed.toFixed(2)}x the speed, distance ${writeDistance(one)}`).join("; ")}.`);
   }
 
   /** The mark of a row in the chart above the table; rows without a distance have none. */
@@ -59,7 +59,7 @@
   function makeCard(group) {
     const id = group.title.replace(/\W+/g, "-");
     const anchor = bench.make("a", { class: "anchor", href: "#", "data-permalink": id, title: "Link to this chart with these filters", "aria-label": `Link to ${group.title}` }, "#");
-    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: time and distance from float32.` }));
+    const figure = bench.make("figure", { class: "chart" }, bench.make("div", { class: "plot", role: "img", "aria-label": `${group.title}: speed and distance from float32.` }));
     const headings = group.table.length ? Object.keys(group.table[0]).map((text) => ({ text: text || "front" })) : [];
     const table = bench.make("table", { class: "grid" });
     bench.fillTable(table, headings, group.table.map((row) => bench.make("tr", { "data-row": `${row.backend} ${row.precision}` }, Object.entries(row).map(([name, text]) => bench.make("td", {}, name === "backend" ? drawLegend(group, row) : null, text)))));

@@ -4,7 +4,7 @@ const bench = {};
 
 (function () {
   bench.data = JSON.parse(document.getElementById("data").textContent);
-  bench.SIGNS = { ahead: "▲", behind: "▼", level: "=", unclear: "?" };
+  bench.SIGNS = { faster: "▲", slower: "▼", same: "=", unclear: "?" };
 
   /** An element with attributes and children; strings become text, so nothing in a record is read as HTML. */
   bench.make = function (name, attributes, ...children) {
@@ -242,8 +242,8 @@ const bench = {};
   /** The engine against one backend: sign, factor and interval. */
   bench.writeLead = function (lead) {
     return [
-      bench.make("span", { class: `sign ${lead.word}`, title: lead.word, "aria-label": lead.word }, bench.SIGNS[lead.word]),
-      bench.make("span", { class: `value ${lead.word}` }, lead.text),
+      bench.make("span", { class: `sign ${lead.verdict}`, title: lead.verdict, "aria-label": lead.verdict }, bench.SIGNS[lead.verdict]),
+      bench.make("span", { class: `value ${lead.verdict}` }, lead.text),
       " ",
       bench.make("span", { class: "interval" }, lead.interval),
     ];

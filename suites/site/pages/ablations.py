@@ -28,7 +28,7 @@ def describe(site: Site) -> Iterator[Page]:
         template="ablations.html",
         data={"cases": cases, "machines": describe_machines(site, machines)},
         tables={"switches": [line for one in chosen for line in _list_numbers(one)]},
-        texts={"empty": not cases, "legend": ablation_table.LEGEND, "pair_legend": ablation_table.PAIR_LEGEND},
+        texts={"empty": not cases, "legend": ablation_table.LEGEND},
     )
 
 
@@ -130,28 +130,28 @@ def _describe_program(run: Run, label: str) -> dict[str, Any]:
     """Backend of the program that is taken apart, and whose switches they are."""
     known = run.environment.backends.get(label)
     backend = known.name if known is not None else label.partition("[")[0]
-    return {"backend": backend, "competitor": run.environment.role(label) == "peer"}
+    return {"backend": backend, "peer": run.environment.role(label) == "peer"}
 
 
 def _describe_effect(record: AblationRecord | None) -> dict[str, Any] | None:
-    """One effect: above 1 the switch pays."""
+    """One effect: above 1 the program with the switch is faster."""
     if record is None:
         return None
-    ratio = record.ratio if record.reached else None
+    speed = record.speed if record.reached else None
     return {
-        "word": ablation_table.write_word(record),
+        "verdict": ablation_table.write_verdict(record),
         "text": ablation_table.write_effect(record),
-        "value": None if ratio is None else ratio.value,
-        "low": None if ratio is None else ratio.low,
-        "high": None if ratio is None else ratio.high,
-        "short": "" if ratio is None else units.times(ratio.value),
+        "value": None if speed is None else speed.value,
+        "low": None if speed is None else speed.low,
+        "high": None if speed is None else speed.high,
+        "short": "" if speed is None else units.times(speed.value),
     }
 
 
 def _list_numbers(one: _Ablation) -> Iterator[Mapping[str, Any]]:
     for part in filter(None, (one.singles, one.pairs)):
         for record in part.records:
-            ratio = record.ratio
+            speed = record.speed
             yield {
                 "machine": part.run.environment.machine,
                 "run": part.run.name,
@@ -163,8 +163,8 @@ def _list_numbers(one: _Ablation) -> Iterator[Mapping[str, Any]]:
                 "reached": record.reached,
                 "status": record.status,
                 "verdict": record.verdict,
-                "ratio": None if ratio is None else ratio.value,
-                "low": None if ratio is None else ratio.low,
-                "high": None if ratio is None else ratio.high,
+                "speed": None if speed is None else speed.value,
+                "speed_low": None if speed is None else speed.low,
+                "speed_high": None if speed is None else speed.high,
                 "p": record.p,
             }

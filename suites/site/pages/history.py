@@ -11,7 +11,7 @@ from suites.harness.present import units
 from suites.harness.record import lookup
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.reasons import clean_line
-from suites.harness.record.schema import Ratio
+from suites.harness.record.schema import Speed
 from suites.harness.record.store import Run
 from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
@@ -56,7 +56,7 @@ def _list_unfinished(site: Site) -> Iterator[dict[str, str]]:
 
 
 def _choose_legend(followed: Sequence[tuple[Run, Track]]) -> str:
-    is_timed = any(point.ratio is not None for _, track in followed for point in track.points)
+    is_timed = any(point.speed is not None for _, track in followed for point in track.points)
     return present.LEGEND if is_timed else present.LEGEND_OF_COUNTS
 
 
@@ -67,7 +67,7 @@ def _describe_track(run: Run, track: Track) -> dict[str, Any]:
         "case": track.case,
         "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
         "start": present.describe_start(track),
-        "timed": any(point.ratio is not None for point in track.points),
+        "timed": any(point.speed is not None for point in track.points),
         "steps": list(present.describe_steps(track)),
         "points": [_describe_point(point) for point in track.points],
     }
@@ -80,9 +80,10 @@ def _describe_point(point: Point) -> dict[str, Any]:
         "date": commit.date[:10],
         "subject": clean_line(commit.subject),
         "skipped": commit.skipped,
-        "word": point.word,
-        "ratio": _describe_ratio(point.ratio),
-        "level": _describe_ratio(point.level),
+        "verdict": point.verdict,
+        "note": point.note,
+        "speed": _describe_speed(point.speed),
+        "since_first": _describe_speed(point.since_first),
         "changes": present.describe_changes(point),
         "told": present.describe_counts(point),
         "reason": None if point.reason is None else clean_line(point.reason),
@@ -90,15 +91,15 @@ def _describe_point(point: Point) -> dict[str, Any]:
     }
 
 
-def _describe_ratio(ratio: Ratio | None) -> dict[str, Any] | None:
-    if ratio is None:
+def _describe_speed(speed: Speed | None) -> dict[str, Any] | None:
+    if speed is None:
         return None
-    return {**vars(ratio), "text": units.times(ratio.value), "interval": units.interval(ratio)}
+    return {**vars(speed), "text": units.times(speed.value), "interval": units.interval(speed)}
 
 
 def _list_numbers(run: Run, track: Track) -> Iterator[Mapping[str, Any]]:
     for point in track.points:
-        found = {"ratio": point.ratio, "since_first": point.level}
+        found = {"speed": point.speed, "since_first": point.since_first}
         yield {
             "machine": run.environment.machine,
             "run": run.name,
@@ -107,7 +108,8 @@ def _list_numbers(run: Run, track: Track) -> Iterator[Mapping[str, Any]]:
             "date": point.commit.date,
             "subject": point.commit.subject,
             "skipped": point.commit.skipped,
-            "verdict": point.word,
+            "verdict": point.verdict,
+            "note": point.note,
             **{
                 f"{name}{suffix}": None if one is None else getattr(one, field)
                 for name, one in found.items()

@@ -71,8 +71,8 @@ def _describe_run(run: Run, isa: str, lines: Sequence[KernelRecord]) -> dict[str
                 "bound": line.bound,
                 "share": line.roof_share,
                 "executed": line.executed_share,
-                "torch": line.torch_ratio,
-                "openblas": line.openblas_ratio,
+                "torch": line.torch_speed,
+                "openblas": line.openblas_speed,
                 "cells": cells,
             }
             for line, cells in zip(lines, tabulate_kernels(lines), strict=True)

@@ -1,4 +1,4 @@
-"""The first page: every case against every backend, and who is ahead."""
+"""The first page: every case against every backend, and which is faster."""
 
 from __future__ import annotations
 

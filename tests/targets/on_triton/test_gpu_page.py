@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ pytest.importorskip("triton", reason="the Triton target needs triton, which pip 
 import engine
 from engine.targets.triton import kernel_table, target
 from suites.harness.present import markdown
+from tools import list_gpu_kernels
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,9 @@ def path(root: Path) -> Path:
     return root / "docs/gpu.md"
 
 
-def test_the_list_of_kernels_is_fresh(root: Path, path: Path) -> None:
-    script = runpy.run_path(str(root / "scripts/list_gpu_kernels.py"))
-    fresh = script["write_list"]()
-    assert markdown.read_between(path, "kernels") == fresh, "run python scripts/list_gpu_kernels.py --into docs/gpu.md"
+def test_the_list_of_kernels_is_fresh(path: Path) -> None:
+    fresh = list_gpu_kernels.write_list()
+    assert markdown.read_between(path, "kernels") == fresh, "run python -m tools.list_gpu_kernels --into docs/gpu.md"
 
 
 def test_it_names_the_versions_and_the_oldest_device(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rules that choose configurations choose the fastest ones where kernels were timed on a GPU (docs/gpu.md)."""
+"""The rules choose the fastest configurations where kernels were timed on a GPU (docs/gpu-results.md)."""
 
 from __future__ import annotations
 

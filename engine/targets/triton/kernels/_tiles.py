@@ -71,7 +71,7 @@ MORE_TILES: Mapping[str, tuple[Tiling, ...]] = {
 """Further configurations, which only a measurement chooses."""
 TIMED_ROWS = (64, 512)
 """For products of 16-bit numbers with more rows than the first and at most the second, times on an H100 decide the rule
-(docs/gpu.md): blocks of 128 rows and columns leave most of the multiprocessors without work."""
+(docs/gpu-results.md): blocks of 128 rows and columns leave most of the multiprocessors without work."""
 FEWER_ROWS: tuple[Tiling, ...] = (Tiling(64, 128, 64, 4, 4), Tiling(64, 64, 128, 4, 3), Tiling(32, 64, 128, 4, 4))
 """The configurations that this rule chooses from, the largest first."""
 FLOAT_ROWS: tuple[Tiling, ...] = (Tiling(128, 128, 32, 8, 3), Tiling(64, 128, 32, 4, 3), Tiling(64, 32, 32, 4, 3))

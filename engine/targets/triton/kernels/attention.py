@@ -16,7 +16,8 @@ reads only the keys between the first and the last one that take part: of a cach
 
 Float32 numbers beside bfloat16 keys or values are multiplied as three products of bfloat16, which are exact, because
 three numbers of 8 bits hold the 24 of a float32. By the data sheet of an H100, a third of its 990 * 10^12 bfloat16
-operations a second is five times the 67 * 10^12 of float32 without tensor cores. docs/gpu.md says what was measured.
+operations a second is five times the 67 * 10^12 of float32 without tensor cores. docs/gpu-results.md says what was
+measured.
 """
 
 from __future__ import annotations

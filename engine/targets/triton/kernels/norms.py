@@ -2,7 +2,7 @@
 
 A program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once. Rows that fit
 no block are read twice (`loop`): the statistics of blocks are merged, then the result is written. Neither computes
-E[x^2] - E[x]^2. docs/gpu.md says what was measured.
+E[x^2] - E[x]^2. docs/gpu-results.md says what was measured.
 """
 
 from __future__ import annotations

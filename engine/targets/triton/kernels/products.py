@@ -12,7 +12,7 @@ of an H200's data sheet, 494 / 2 instead of 67 TFLOP/s.
 `three_tf32`: both factors are float32, each the sum of a larger and a smaller TF32 number; Triton's `tf32x3` leaves out
 the product of the smaller ones. On an H100, with 768 or 3072 summands, its errors against float64 were less than half
 of those of products on the ordinary units, which took 1.3 to 10 times as long in the configurations of an earlier rule.
-What was timed on a GPU, and what was not, is in docs/gpu.md.
+What was timed on a GPU, and what was not, is in docs/gpu-results.md.
 """
 
 from __future__ import annotations

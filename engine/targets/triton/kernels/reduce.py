@@ -2,8 +2,8 @@
 
 A program goes over all columns of a block of rows and keeps a partial result in each lane (`loop`). Long rows that
 leave multiprocessors idle are split (`split`): one launch makes partial results in working memory, another reduces
-those. A position keeps the first of equals, because each lane sees its columns in order. docs/gpu.md says what was
-measured.
+those. A position keeps the first of equals, because each lane sees its columns in order. docs/gpu-results.md says
+what was measured.
 """
 
 from __future__ import annotations

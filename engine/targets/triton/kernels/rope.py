@@ -2,7 +2,7 @@
 
 A program takes a block of rows, reads both halves of each row once, and makes both halves of the result. Operands are
 read by strides along up to four axes after joining, so a permuted x (heads and rows exchanged) needs no copy. Bytes
-decide its time. docs/gpu.md says what was measured.
+decide its time. docs/gpu-results.md says what was measured.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A program holds whole rows (`rows`), several if they are narrow, and reads and writes each element once. Rows that fit
 no block are read twice: a maximum and a sum are kept up to date over blocks, then the result is written (`loop`). If
 there are fewer such rows than multiprocessors, each row is split (`split`): one launch finds maximum and sum of each
-part, another combines them and writes. docs/gpu.md says what was measured.
+part, another combines them and writes. docs/gpu-results.md says what was measured.
 """
 
 from __future__ import annotations

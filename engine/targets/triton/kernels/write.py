@@ -12,7 +12,7 @@ twice to one place must be what is last in row-major order, though programs of a
   which is the same in any order), and each lane writes if its number was kept. Working memory: 4 bytes for each place
   that positions can name.
 
-docs/gpu.md says what was measured.
+docs/gpu-results.md says what was measured.
 """
 
 from __future__ import annotations
