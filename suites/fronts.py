@@ -17,7 +17,6 @@ from suites.backends import versions
 from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.spec import Suite
-from suites.harness.errors import UsageError
 
 SUITE_VARIABLE = "ENGINEBENCH_SUITE"
 DEFAULT_SUITE = "quick"
@@ -42,17 +41,15 @@ def suite_name() -> str:
 def of_suite(suite: str, backends: Sequence[str] | None = None, folder: Path | None = None) -> list[Pair]:
     """Every case of a suite with each of its backends, or with `backends` instead.
 
-    Args:
-        suite: a name, or a path relative to `folder`, the current one by default.
-        backends: labels, as `resolve_labels` returns them.
-        folder: see `suite`.
+    `suite` is a name, or a path relative to `folder`, the current one by default; `backends` has labels, as
+    `resolve_labels` returns them.
 
     Raises:
         UsageError: no such suite or backend, or the suite is malformed.
     """
     path = (folder or Path.cwd()) / suite
-    found = spec.load(path if path.suffix == ".toml" and path.is_file() else spec.find(suite))
-    return _pairs(found if backends is None else _with_backends(found, backends))
+    declared = spec.load(path if path.suffix == ".toml" and path.is_file() else spec.find(suite))
+    return _pairs(_with_backends(declared, backends) if backends else declared)
 
 
 def of_model(
@@ -77,21 +74,19 @@ def of_model(
     """
     placed = _absolute(model, folder or Path.cwd())
     suite = spec.of_model(placed, arguments or {}, name="model", backends=["eager"], threads=threads)
-    return _pairs(_with_backends(suite, MODEL_BACKENDS if backends is None else backends))
+    return _pairs(_with_backends(suite, backends or MODEL_BACKENDS))
 
 
 def resolve_labels(labels: Sequence[str], folder: Path) -> list[str]:
     """Labels of backends whose relative paths are relative to `folder`, for use anywhere.
 
     Raises:
-        UsageError: an unknown backend or option, or a missing file; or there are no labels.
+        UsageError: an unknown backend or option, or a missing file.
     """
-    if not labels:
-        raise UsageError("no backend is named")
-    found = [versions.resolve(_absolute(label, folder), folder) for label in labels]
-    for label in found:
+    resolved = [versions.resolve(_absolute(label, folder), folder) for label in labels]
+    for label in resolved:
         registry.check(BackendRef.parse(label))
-    return found
+    return resolved
 
 
 def _with_backends(suite: Suite, labels: Sequence[str]) -> Suite:

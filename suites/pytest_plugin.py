@@ -82,23 +82,16 @@ class EnginebenchCase:
         Returns:
             error, facts, phases, seconds.
         """
-        found = self._measured()
+        measured = self._measured()
         pair, benchmark = self._pair, self._benchmark
         benchmark.group = benchmark.group or self.id
         benchmark.name = self.backend
-        benchmark.extra_info.update(
-            {
-                **pair.case.fields,
-                "model": PurePath(pair.case.model).name,
-                "backend": self.backend,
-                "error": found.error,
-                "phases": dict(found.phases),
-                "facts": dict(found.facts),
-            }
-        )
-        self._clock.load(found.seconds)
-        benchmark.pedantic(self._clock.advance, setup=self._clock.begin, rounds=len(found.seconds) or 1)
-        return found
+        names = {"model": PurePath(pair.case.model).name, "backend": self.backend}
+        result = {"error": measured.error, "phases": dict(measured.phases), "facts": dict(measured.facts)}
+        benchmark.extra_info.update({**pair.case.fields, **names, **result})
+        self._clock.load(measured.seconds)
+        benchmark.pedantic(self._clock.advance, setup=self._clock.begin, rounds=len(measured.seconds) or 1)
+        return measured
 
     def _measured(self) -> Measurement:
         from suites.harness.run.single import CannotRun, Failed
@@ -118,10 +111,10 @@ class EnginebenchCase:
 @contextlib.contextmanager
 def _importable(root: Path) -> Iterator[None]:
     """Let processes that start meanwhile import from folders of the project that pytest has put on sys.path."""
-    folders = [one for one in sys.path if Path(one).is_relative_to(root) and not Path(one).is_relative_to(sys.prefix)]
     with pytest.MonkeyPatch.context() as patch:
-        for folder in reversed(folders):
-            patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
+        for folder in reversed(sys.path):
+            if Path(folder).is_relative_to(root) and not Path(folder).is_relative_to(sys.prefix):
+                patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
         yield
 
 
@@ -166,12 +159,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     node, config = metafunc.definition, metafunc.config
     try:
         with _importable(config.rootpath):  # a process imports the file of a user's model
-            found = _list_pairs(node, config)
+            pairs = _list_pairs(node, config)
     except EngineError as error:  # pytest prints a CollectError without a traceback
         raise pytest.Collector.CollectError(f"{node.nodeid}: {error}") from None
-    for pair in found:
+    for pair in pairs:
         config.stash[_PAIRS][_test(node), pair.case.id, pair.ref.label] = pair
-    values = [(pair.case.id, pair.ref.label) for pair in found]
+    values = [(pair.case.id, pair.ref.label) for pair in pairs]
     names = ("enginebench_case_id", "enginebench_backend")
     metafunc.parametrize(names, values, ids=["-".join(value) for value in values])
 
@@ -222,11 +215,9 @@ def _list_pairs(node: pytest.Item, config: pytest.Config) -> list[Pair]:
     mark = node.get_closest_marker("enginebench")
     options = dict(mark.kwargs) if mark else {}
     here, given = node.path.parent, config.getoption("--enginebench-backends")
-    labels, place = options.pop("backends", None), here
-    if given is not None:
-        labels, place = given, Path.cwd()
-    if labels is not None:
-        labels = fronts.resolve_labels(split_labels(labels) if isinstance(labels, str) else labels, place)
+    named = options.pop("backends", None) or ()
+    labels, place = (given, Path.cwd()) if given else (named, here)
+    labels = fronts.resolve_labels(split_labels(labels) if isinstance(labels, str) else labels, place)
     if "model" in options:
         return fronts.of_model(**options, backends=labels, folder=here)
     suites = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,21 +113,6 @@ def generated_files() -> list[Path]:
 def version_of(tensor: torch.Tensor) -> int | None:
     """How often the memory of a tensor was written in place; None where torch does not count. No public counter."""
     return None if tensor.is_inference() else tensor._version
-
-
-def count_bytes(make: Callable[[], tuple[Any, tuple[torch.Tensor, ...]]]) -> int:
-    """Bytes of the weights, buffers and inputs of the model that `make` returns with its inputs.
-
-    Tensors that `make` creates have no memory, for which there is no public way; it raises if it needs their values, or
-    if a tensor has more bytes than 64 bits can count.
-    """
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with torch.no_grad(), FakeTensorMode():
-        model, inputs = make()
-        weights = (*model.parameters(), *model.buffers()) if isinstance(model, torch.nn.Module) else ()
-        return sum({id(one): one.numel() * one.element_size() for one in (*weights, *inputs)}.values())
 
 
 def flatten_with_names(tree: Any) -> tuple[list[tuple[str, Any]], Any]:

@@ -85,9 +85,8 @@ def split(what: str, name: str) -> tuple[Path, str] | None:
     path, colon, class_name = name.rpartition(":")
     if not colon or not path.endswith(".py"):
         return None
-    if not Path(path).is_file():
-        raise UsageError(f"{what} {name!r}: no such file {path}")
-    if (fault := find_fault_of_name(Path(path))) is not None:
+    fault = find_fault_of_name(Path(path)) if Path(path).is_file() else f"no such file {path}"
+    if fault is not None:
         raise UsageError(f"{what} {name!r}: {fault}")
     return Path(path), class_name
 
@@ -141,10 +140,10 @@ def load(path: Path) -> ModuleType:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
-            told = f"{path.name} imports {error.name}, which is not installed{_find_line(error, path)}"
+            reason = f"{path.name} imports {error.name}, which is not installed{_find_line(error, path)}"
         else:
-            told = f"importing {path.name} raised {describe_error(error, path)}"
-        raise ImportFailed(told) from error
+            reason = f"importing {path.name} raised {describe_error(error, path)}"
+        raise ImportFailed(reason) from error
     return module
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from suites.harness.declare import spec
-from suites.harness.judge import standing
-from suites.harness.present import overview, overview_markdown
+from suites.harness.judge import judged_case
+from suites.harness.present import overview
+from suites.harness.present.report import write_markdown
 from suites.harness.record import lookup
 from suites.harness.record.collection import Collection, collect
 from suites.harness.record.store import Run
@@ -37,8 +38,8 @@ def write_page(collection: Collection) -> str:
         full = [run for run in runs if len(run.environment.plan.cases) >= most / 2]
         if full:
             best = max(full, key=lambda run: run.name)
-            described = overview.describe(best.summaries(), best.environment, best.started)
-            table = overview_markdown.write_markdown(described, best.environment, overview.GUIDE.removeprefix("docs/"))
+            report = overview.make_report(best.summaries(), best.environment, best.started)
+            table = write_markdown(report, lambda page: page.removeprefix("docs/"))
             about = f"{suite.description[:1].upper()}{suite.description[1:]}. Record `{best.name}`."
             faults = "".join(f"\n**Superseded**: {one.reason}.\n" for one in collection.faults.of_run(best.name))
             parts.append(f"## {name}\n\n{about}\n\n{table}{faults}")
@@ -51,7 +52,7 @@ def _names_suite(run: Run, name: str) -> bool:
 
 
 def _is_shown(run: Run) -> bool:
-    return lookup.is_measurement(run) and any(one.lead is not None for one in standing.judge_cases(run.summaries()))
+    return lookup.is_measurement(run) and any(one.lead is not None for one in judged_case.judge_cases(run.summaries()))
 
 
 def main() -> None:

@@ -24,8 +24,9 @@ from matplotlib.ticker import NullLocator
 from scipy.stats import mannwhitneyu
 
 from suites.cli.scripts import make_parser
-from suites.harness.judge import simulate, stats
+from suites.harness.judge import stats
 from suites.harness.present import markdown
+from tools import simulated_noise
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/figures/claims.svg"
 GENERATIONS = (2, 3, 4, 5, 6, 8, 10, 20)
@@ -41,7 +42,9 @@ RANKS = "rank test of samples: called different"
 
 def compare(generator: np.random.Generator, generations: int) -> tuple[list[list[float]], np.ndarray]:
     """A comparison of identical code on the simulated machine: log-speeds of each generation, samples of both sides."""
-    found = [simulate.generation(generator, simulate.Noise(), ROUNDS, SAMPLES) for _ in range(generations)]
+    found = [
+        simulated_noise.generation(generator, simulated_noise.Noise(), ROUNDS, SAMPLES) for _ in range(generations)
+    ]
     return [stats.log_speeds(*pair) for pair in found], np.array(found).swapaxes(0, 1).reshape(2, -1)
 
 

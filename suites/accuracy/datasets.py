@@ -22,12 +22,7 @@ _SAMPLE_SEED = 7
 
 @dataclass(frozen=True)
 class Dataset:
-    """A task with its inputs.
-
-    Attributes:
-        task: how outputs are scored.
-        parts: the inputs; the chunks of all parts are numbered in order.
-    """
+    """A task with its inputs; the chunks of all parts are numbered in order."""
 
     task: Task
     parts: Sequence[Part]
@@ -35,13 +30,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class _Reader:
-    """How the data of a model is read.
-
-    Attributes:
-        needs: sources of data.
-        chunks: calls by default.
-        read: sizes and options that the user chose, and the number of calls -> the dataset.
-    """
+    """How the data of a model is read: its sources, the number of calls by default, and the function."""
 
     needs: tuple[str, ...]
     chunks: int
@@ -55,12 +44,7 @@ def missing(model: str) -> str | None:
 
 
 def check_arguments(model: str, arguments: Mapping[str, Any]) -> None:
-    """UsageError for a size or option that the data or the scores choose: one call over a whole text, all its logits.
-
-    Args:
-        model: a name that `suites.models` knows.
-        arguments: sizes and options that the user chose.
-    """
+    """UsageError for a size or option that the data or the scores choose, such as the length of a text."""
     fixed = (*PHASES, *SIZES, "logits") if model in _READERS else PHASES
     for name in arguments:
         if name in fixed:
@@ -68,13 +52,9 @@ def check_arguments(model: str, arguments: Mapping[str, Any]) -> None:
 
 
 def read(model: str, arguments: Mapping[str, Any], chunks: int | None) -> Dataset:
-    """The task of a model and its inputs.
+    """The task of a model and its inputs: `chunks` calls, or as many as usual.
 
-    Args:
-        model: a name that `suites.models` knows.
-        arguments: sizes and options of the model. A model with data of its own has the sizes of that data, and logits
-            of all positions.
-        chunks: number of calls; None: as many as usual.
+    A model with data of its own has the sizes of that data, and logits of all positions.
 
     Raises:
         DataError: the data was not fetched.

@@ -39,12 +39,7 @@ EXACT = ("eager", "fp32")
 
 @dataclass(frozen=True)
 class Subject:
-    """A backend in a precision, whose outputs are scored.
-
-    Attributes:
-        ref: the backend.
-        precision: of the case.
-    """
+    """A backend in a precision, whose outputs are scored."""
 
     ref: BackendRef
     precision: str
@@ -52,16 +47,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Row:
-    """The accuracy of one subject.
-
-    Attributes:
-        backend: its label.
-        precision: of the case.
-        status: ``ok``, ``failed``, ``unavailable`` or ``not applicable``.
-        reason: why it is not ``ok``.
-        weight_bytes: that the backend reports; None if it reports none.
-        estimates: by the names of the columns of the task; empty unless ``ok``.
-    """
+    """The accuracy of one subject; `estimates`, by the columns of the task, are empty unless its status is ``ok``."""
 
     backend: str
     precision: str
@@ -80,12 +66,7 @@ def evaluate(
 ) -> Iterator[Row]:
     """Yield the row of each subject, the first one for eager in float32, with which all are compared.
 
-    Args:
-        model: a name that `suites.models` knows.
-        dataset: its task and inputs.
-        subjects: what to score.
-        threads: of each backend.
-        progress: called with a line before each subject.
+    `progress` is called with a line before each subject.
     """
     import torch
 

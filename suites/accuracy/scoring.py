@@ -29,14 +29,7 @@ from suites.harness.run.runner import Interrupted
 
 @dataclass
 class Group:
-    """The backends and precisions of one model that are to be scored.
-
-    Attributes:
-        model: as in the cases.
-        options: of the cases, without those of `strip_phase`.
-        shape: of the first case; a model with data of its own has the sizes of that data.
-        subjects: each backend in each precision that finished a case.
-    """
+    """The backends and precisions of one model that are to be scored; `shape` is that of the first case."""
 
     model: str
     options: Mapping[str, Scalar]
@@ -78,11 +71,6 @@ def _key_of(line: AccuracyRecord) -> str:
 
 def score(plan: RunPlan, path: Path, reporter: Reporter) -> list[AccuracyRecord]:
     """Score what a run still lacks, and append a line for each row to its file as soon as it is known.
-
-    Args:
-        plan: that the run was made by.
-        path: the file of the run.
-        reporter: told what happens.
 
     Returns:
         All lines of accuracy of the run, earlier ones too.

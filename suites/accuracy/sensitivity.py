@@ -23,19 +23,10 @@ from suites.accuracy.tasks import Scores
 from suites.backends.base import flatten
 from suites.harness.errors import Refused, UsageError
 
-MEASURES = ("KL", "1 - cosine")
-"""What layers are ranked by: the first one if the task has it."""
-
 
 @dataclass(frozen=True)
 class Layer:
-    """What a layer contributes.
-
-    Attributes:
-        layer: its name.
-        alone: the measure if only this layer has the precision.
-        without: the measure if all layers but this one have it.
-    """
+    """The measure if only this layer has the precision, and if all layers but this one have it."""
 
     layer: str
     alone: Estimate
@@ -48,7 +39,7 @@ class Sensitivity:
 
     Attributes:
         precision: what the layers are stored in.
-        measure: one of `MEASURES`.
+        measure: its name: ``KL`` if the task has it, or else ``1 - cosine``.
         whole: the measure if all layers have the precision.
         layers: each layer except those in `plain`.
         plain: layers whose weights stay in float32 whatever a recipe says.
@@ -68,14 +59,9 @@ def measure(
     threads: int,
     progress: Callable[[str], None],
 ) -> Sensitivity:
-    """The sensitivity of the layers of a model.
+    """The sensitivity of the layers of a model, on the inputs of the first shape of `dataset`.
 
-    Args:
-        model: a name that `suites.models` knows.
-        dataset: its task and inputs; only the inputs of the first shape are used.
-        precision: of the layers; a name of `Config.precision`.
-        threads: of the engine.
-        progress: called with a line before each layer.
+    `progress` is called with a line before each layer.
 
     Raises:
         UsageError: the model has no layers with a precision, or its outputs cannot be compared.
@@ -120,6 +106,8 @@ def measure(
             continue
         without = score({escape(one): "fp32" if one == name else precision for one in names})[1]
         layers.append(Layer(name, alone, without))
+    if not layers:
+        raise UsageError(f"{model}: no layer has {precision} weights in the engine's program")
     layers.sort(key=lambda one: -one.alone.value)
     return Sensitivity(precision, kind, whole, layers, plain)
 

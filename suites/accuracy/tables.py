@@ -1,15 +1,17 @@
-"""Tables of accuracy, of time beside accuracy, and of sensitivity, for terminals and as Markdown. Knows no backend."""
+"""Tables of accuracy, of time beside accuracy, and of sensitivity. Knows no backend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from suites.accuracy.estimates import Estimate
 from suites.accuracy.evaluate import EXACT, Row
 from suites.accuracy.tasks import Column, Task
 from suites.accuracy.tradeoff import Entry, Tradeoff, list_reasons
-from suites.harness.present import markdown, units
+from suites.harness.present import units
+from suites.harness.present.report import Paragraph, Part
+from suites.harness.present.table import Table
 
 if TYPE_CHECKING:
     from suites.accuracy.datasets import Dataset
@@ -81,12 +83,6 @@ def describe_sensitivity(dataset: Dataset, model: str, found: Sensitivity) -> li
     ]
 
 
-def write_markdown(lines: Sequence[Mapping[str, str]], below: Sequence[str]) -> str:
-    """A table and the paragraphs below it."""
-    table = markdown.pipes([list(lines[0]), *(list(line.values()) for line in lines)])
-    return "\n\n".join([table, *below])
-
-
 def tabulate_sensitivity(found: Sensitivity) -> list[dict[str, str]]:
     """A line for each layer, the most sensitive first."""
     name = found.measure
@@ -113,8 +109,8 @@ def tabulate_tradeoff(found: Tradeoff, *, is_short: bool) -> list[dict[str, str]
 
 def _tradeoff_line(entry: Entry, base: str, columns: Sequence[Column], *, is_short: bool) -> dict[str, str]:
     cells = {
-        "": FRONT if entry.is_front else "",
         "backend": entry.summary.backend,
+        "": FRONT if entry.is_front else "",
         "precision": entry.summary.precision,
         f"speed vs {base}": "1.00x" if entry.speed is None else units.factor(entry.speed),
         "weights": units.size(entry.weight_bytes),
@@ -124,6 +120,15 @@ def _tradeoff_line(entry: Entry, base: str, columns: Sequence[Column], *, is_sho
         shown = Estimate(one.value) if is_short and one is not None else one
         cells[column.name] = format_estimate(shown, column.form, signed=column.name == "change")
     return cells
+
+
+def describe_tradeoffs(all_found: Sequence[Tradeoff], *, is_short: bool) -> list[Part]:
+    """Time, bytes and accuracy of each model that was scored."""
+    parts: list[Part] = []
+    for found in all_found:
+        parts += [Paragraph(found.title, "bold"), Table.of(tabulate_tradeoff(found, is_short=is_short))]
+        parts += [Paragraph(text, "dim") for text in describe_tradeoff(found, is_short=is_short)]
+    return [*parts, *([Paragraph(TRADEOFF_LEGEND, "dim")] if parts else [])]
 
 
 def describe_tradeoff(found: Tradeoff, *, is_short: bool) -> list[str]:

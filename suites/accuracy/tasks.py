@@ -28,12 +28,7 @@ Scores = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Part:
-    """Inputs of one shape.
-
-    Attributes:
-        arguments: of the model: its sizes and options.
-        chunks: the inputs of one call each.
-    """
+    """Inputs of one shape: the sizes and options of the model, and the inputs of each call."""
 
     arguments: Mapping[str, Any]
     chunks: Sequence[tuple[Tensor, ...]]
@@ -84,14 +79,7 @@ class Task(ABC):
 
     @abstractmethod
     def score(self, number: int, inputs: Sequence[Tensor], output: Tensor, exact: Tensor) -> Scores:
-        """The scores of one chunk.
-
-        Args:
-            number: of the chunk, over all parts.
-            inputs: of the call.
-            output: an output of a backend, float32.
-            exact: that of the float32 model in eager.
-        """
+        """The scores of an output of a chunk; `number` is that of the chunk over all parts."""
 
     def score_outputs(
         self, number: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor], exact: Sequence[Tensor]

@@ -29,7 +29,7 @@ class Entry:
 
     Attributes:
         summary: its row.
-        speed: against the base, with a 95% interval; None for the base.
+        speed: against the base; None for the base.
         accuracy: its line; None if it was not scored.
         is_front: whether no other entry is faster at the same distance from float32 or at a smaller one.
     """
@@ -81,14 +81,7 @@ class Tradeoff:
 def list_tradeoffs(
     summaries: Sequence[Summary], samples: Sequence[Samples], lines: Sequence[AccuracyRecord], environment: Environment
 ) -> list[Tradeoff]:
-    """One for each model and number of threads that has lines of accuracy.
-
-    Args:
-        summaries: rows of a run.
-        samples: of the same run, for speeds across cases.
-        lines: of the same run.
-        environment: its first line.
-    """
+    """One for each model and number of threads that has lines of accuracy; `samples` are for speeds across cases."""
     switches: dict[str, dict[str, str]] = {}
     for row in summaries:
         switches.setdefault(row.case, {}).update(_read_case_switches(row))

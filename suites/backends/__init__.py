@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -170,10 +169,7 @@ BACKENDS: dict[str, Declared] = {
 
 GROUP = "enginebench.backends"
 for _point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
-    try:
-        _one = _point.load()
-    except Exception as error:
-        raise UsageError(f"{_point.value} (entry point of {GROUP}): {type(error).__name__}: {error}") from error
+    _one = _point.load()
     if not isinstance(_one, Declared) or _one.name in BACKENDS:
         raise UsageError(f"{_point.value}: expected a Declared with a name that no other backend has")
     BACKENDS[_one.name] = _one
@@ -182,18 +178,14 @@ for _point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point
 def check(ref: BackendRef) -> None:
     """UsageError where `ref` names no backend, or an option that the backend does not have or that the case says.
 
-    The name of another version of the engine has to be resolved. A child process imports the file of a
-    ``path.py:Class``; its options are its own.
+    The name of another version of the engine has to be resolved. Options of a ``path.py:Class`` are its own.
     """
-    if ref.copy > 1:
-        raise UsageError(f"backend {ref.label!r}: a run adds the second copy of the baseline itself; leave out the #")
-    own = _split(ref)
+    own = user_file.split("backend", ref.name)
     if own is not None:
-        with _name_in_errors(ref):
-            if (known := user_file.ask(own[0])) is not None:
-                _check_class(*own, known)
+        if (known := user_file.ask(own[0])) is not None:
+            _check_class(*own, known)
         return
-    _known(ref.name)
+    _known(ref.label if ref.copy > 1 else ref.name)  # a run adds the second copy of the baseline itself
     if "threads" in ref.options and role(ref) != "peer":
         raise UsageError(f"backend {ref.name}: {_THREADS}")
     check_options(ref)
@@ -201,10 +193,10 @@ def check(ref: BackendRef) -> None:
 
 def check_options(ref: BackendRef) -> None:
     """UsageError where the declared backend `ref` does not have an option; switches of an ablation may be `threads`."""
-    declared = _known(ref.name)
+    names = _known(ref.name).switches
     for key in ref.options:
-        if not _understands(declared.switches, key):
-            raise UsageError(f"backend {ref.name}: {unknown('switch', key, declared.switches)}")
+        if not _understands(names, key):
+            raise UsageError(f"backend {ref.name}: {unknown('switch', key, names)}")
     if ref.options and versions.is_version(ref.name):
         versions.check_options(ref.name, ref.options)
     elif ref.options and unavailable(ref) is None:
@@ -213,9 +205,9 @@ def check_options(ref: BackendRef) -> None:
 
 def unavailable(ref: BackendRef) -> str | None:
     """Why the backend cannot run here, with the way to install it; None where it can."""
-    if _split(ref) is not None or versions.is_version(ref.name):  # resolving a version has tried its environment
+    declared = BACKENDS.get(ref.name)
+    if declared is None:  # a class of a file, or another version, whose environment was tried when it was resolved
         return None
-    declared = BACKENDS[ref.name]
     missing = [name for name in (*declared.imports, *declared.needs) if not _installed(name)]
     if missing:
         return f"{', '.join(missing)} not installed: {declared.install}"
@@ -230,8 +222,7 @@ def recipe(ref: BackendRef) -> Sequence[tuple[str, str]]:
 def cannot_run(ref: BackendRef, form: str) -> str | None:
     """Why the backend cannot run models of this form, a key of `models.FORMS`; None where it can."""
     # Every backend runs what the base class does; a user's file is not imported for these.
-    runs = Backend.runs if form in Backend.runs else load(ref).runs
-    if form in runs:
+    if form in Backend.runs or form in (runs := load(ref).runs):
         return None
     return f"{ref.name} runs {' and '.join(FORMS[one] for one in runs)}; it cannot read {FORMS[form]}"
 
@@ -287,17 +278,16 @@ def role(ref: BackendRef) -> Role:
 
 def load(ref: BackendRef) -> type[Backend]:
     """The class behind `ref`. Imports the file of the backend, not yet its runtime; UsageError as of `check`."""
-    own = _split(ref)
+    own = user_file.split("backend", ref.name)
     if own is None:
         module_name, _, class_name = _known(ref.name).target.partition(":")
-        found: type[Backend] = getattr(importlib.import_module(module_name), class_name)
-        return found
-    path, class_name = own
-    with _name_in_errors(ref):
+        module = importlib.import_module(module_name)
+    else:
+        path, class_name = own
         module = user_file.load(path)
         _check_class(path, class_name, user_file.describe(module))
-    made: type[Backend] = getattr(module, class_name)
-    return made
+    found: type[Backend] = getattr(module, class_name)
+    return found
 
 
 def imports(ref: BackendRef) -> tuple[str, ...]:
@@ -320,24 +310,12 @@ def applicable(ref: BackendRef, switches: dict[str, str]) -> dict[str, str]:
 
 def check_switches(switches: dict[str, str]) -> None:
     """EngineError where no backend has one of `switches`, or it does not take the value."""
+    known = {name: declared.switches for name, declared in BACKENDS.items()}
     for key, value in switches.items():
-        owner = next((d.name for d in BACKENDS.values() if _understands(d.switches, key)), None)
+        owner = next((name for name, own in known.items() if _understands(own, key)), None)
         if owner is None:
-            known = {name for declared in BACKENDS.values() for name in declared.switches}
-            raise UsageError(unknown("switch", key, sorted(known)))
+            raise UsageError(unknown("switch", key, sorted(set().union(*known.values()))))
         check(BackendRef(owner, {key: value}))
-
-
-def _split(ref: BackendRef) -> tuple[Path, str] | None:
-    return user_file.split("backend", ref.name)
-
-
-@contextmanager
-def _name_in_errors(ref: BackendRef) -> Iterator[None]:
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(f"backend {ref.name!r}: {error}") from error
 
 
 def _check_class(path: Path, class_name: str, known: Mapping[str, user_file.Definition]) -> None:

@@ -82,10 +82,8 @@ def operators(path: Path) -> Counter[str]:
 def optimise(source: Path, family: str, target: Path) -> Mapping[str, int]:
     """Run ONNX Runtime's offline optimiser for transformers of a `family` (``bert``, ``gpt2``, ...) on a model file.
 
-    Heads and width are found in the graph.
-
-    Returns:
-        How often it made each operator. Those that the model had before are not counted, as its own statistics do.
+    Heads and width are found in the graph. Returns how often it made each operator. Those that the model had before are
+    not counted, as its own statistics do.
     """
     from onnxruntime.transformers import optimizer
 
@@ -107,17 +105,10 @@ def write_optimised(options: Any, path: Path) -> None:
 
 
 def described_elsewhere(source: Path, exported: Path, level: str, without: Sequence[str]) -> dict[str, Any]:
-    """`described` of what a session makes of the model at `source`. The session lives in a process of its own, so that
-    neither its time nor its memory is in what this process measures.
+    """`described` of what a session makes of the model at `source`, at a `level` as onnxruntime names it.
 
-    Args:
-        source: an ONNX file.
-        exported: the file that the exporter wrote; `source`, or what a tool has made `source` from.
-        level: name in ``onnxruntime.GraphOptimizationLevel``.
-        without: graph transformers to leave out.
-
-    Returns:
-        The facts; where that process fails, only ``details``, with the reason under `undescribed`.
+    The session lives in a process of its own, so that neither its time nor its memory is in what this process measures.
+    Where that process fails, only ``details`` is returned, with the reason under `undescribed`.
     """
     question = json.dumps({"source": str(source), "exported": str(exported), "level": level, "without": [*without]})
     paths = [str(IMPORTED_FROM), os.environ.get("PYTHONPATH", "")]

@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from suites import paths
+from suites.harness.errors import UsageError
 from suites.harness.files import resolve_links
 from suites.harness.record import machine, reasons
-from suites.harness.record.surroundings import output, surroundings
+from suites.harness.record.system import describe_system, output
 
 NATIVE = ("csrc", "CMakeLists.txt")
 """What an extension is built from, besides the compiler and the interpreter."""
@@ -29,7 +30,7 @@ _SAID = 12
 """Number of last lines of a failed build that become its reason."""
 
 
-class CannotBuild(Exception):
+class CannotBuild(UsageError):
     """The engine of a commit cannot be built; the message is the reason."""
 
 
@@ -45,16 +46,15 @@ def find_commit(repository: Path, revision: str) -> str | None:
 
 def find_folder(repository: Path, commit: str) -> Path:
     """The folder in which `prepare` builds, or has built, the engine of a commit."""
-    return kept_folder() / _name_repository(repository) / commit[:12]
+    # Worktrees belong to one repository, so each has a folder of its own.
+    common = _ask_git(repository, "rev-parse", "--path-format=absolute", "--git-common-dir") or str(repository)
+    return kept_folder() / hashlib.sha256(common.encode()).hexdigest()[:12] / commit[:12]
 
 
 def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda _: None) -> Path:
     """The folder of the engine of a commit: a worktree with an extension and ``.venv/bin/python``.
 
-    Args:
-        repository: a checkout of a git repository of the engine.
-        commit: full name.
-        say: called with a message before each slow step.
+    `say` is called with a message before each slow step.
 
     Raises:
         CannotBuild: git, the compiler or the build fails, or the cache cannot be written.
@@ -74,14 +74,8 @@ def prepare(repository: Path, commit: str, say: Callable[[str], object] = lambda
 def name_extension(repository: Path, commit: str) -> str:
     """The name under which the extension of a commit is kept. It follows from sources, compiler and interpreter."""
     sources = [_ask_git(repository, "rev-parse", f"{commit}:{path}") for path in NATIVE]
-    made_by = [sys.version, surroundings()["compiler"], machine.facts()]
+    made_by = [sys.version, describe_system()["compiler"], machine.facts()]
     return hashlib.sha256(repr([sources, made_by]).encode()).hexdigest()[:16]
-
-
-def _name_repository(repository: Path) -> str:
-    """Worktrees belong to one repository, so each has a folder of its own."""
-    common = _ask_git(repository, "rev-parse", "--path-format=absolute", "--git-common-dir") or str(repository)
-    return hashlib.sha256(common.encode()).hexdigest()[:12]
 
 
 @contextmanager
@@ -96,16 +90,12 @@ def _locked(folder: Path) -> Iterator[None]:
 def _check_out(repository: Path, commit: str, folder: Path) -> None:
     """Make `folder` a worktree of the commit, unless it is one without changes."""
     if folder.is_dir():
-        if _is_clean_worktree(folder, commit):
+        is_clean = _ask_git(folder, "status", "--porcelain") == ""
+        if is_clean and _ask_git(folder, "rev-parse", "HEAD") == commit:
             return
         shutil.rmtree(folder)
     _ask_git(repository, "worktree", "prune")
     _run(["git", "-C", str(repository), "worktree", "add", "--detach", "--force", str(folder), commit], "git worktree")
-
-
-def _is_clean_worktree(folder: Path, commit: str) -> bool:
-    is_clean = _ask_git(folder, "status", "--porcelain") == ""
-    return is_clean and _ask_git(folder, "rev-parse", "HEAD") == commit
 
 
 def _find_extension(folder: Path, commit: str, say: Callable[[str], object]) -> Path:

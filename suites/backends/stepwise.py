@@ -47,11 +47,11 @@ def program_facts(
 def prepare(backend: Backend, model: Any, inputs: tuple[Tensor, ...]) -> Prepared:
     """What `backend` makes of `model`, as the harness calls it. Facts of the work are the model's, for everybody."""
     made = backend.generator(model, inputs)
-    told = {name: getattr(made, name) for name in ("export_s", "compile_s", "late_facts", "precision", "device")}
-    told["facts"] = {**made.facts, **model.facts(PRECISIONS[backend.precision].weight_bits)}
+    shared = {name: getattr(made, name) for name in ("export_s", "compile_s", "late_facts", "precision", "device")}
+    shared["facts"] = {**made.facts, **model.facts(PRECISIONS[backend.precision].weight_bits)}
     if model.phase == "prefill":
-        return Prepared(_prefill(made), **told)
-    return Prepared(_decode(made), **told, ready=lambda prompt, _following: made.prefill(prompt))
+        return Prepared(_prefill(made), **shared)
+    return Prepared(_decode(made), **shared, ready=lambda prompt, _following: made.prefill(prompt))
 
 
 def _prefill(made: Generator) -> Any:

@@ -5,7 +5,6 @@
 records: ``engine@0123456789ab`` by the commit of the checkout, with ``-dirty`` where files differ from it, or
 ``engine@0.1.0+3f2a1b9c`` by version and content where the engine belongs to no checkout. From then on that name is the
 backend's. `command` starts the other interpreter; this process never imports the other engine.
-
 """
 
 from __future__ import annotations
@@ -68,9 +67,7 @@ def without_building() -> Iterator[set[str]]:
     """Inside, `resolve` names a commit and does not build it: to list and to check what would run.
 
     Nothing is known of such a version but its commit, so its options are not checked. It is forgotten at the end.
-
-    Yields:
-        the names of these versions, filled by `resolve`.
+    The set has the names of these versions.
     """
     names = set[str]()
     token = _unbuilt.set(names)
@@ -100,25 +97,23 @@ def resolve(label: str, folder: Path) -> str:
         folder: what a relative path is relative to.
 
     Raises:
-        UsageError: there is no such folder or commit; it has no engine that can be used; an earlier version of the same
-            name lies in another folder.
+        UsageError: there is no such folder or commit; it has no engine that can be used; another folder has its name.
     """
     ref = BackendRef.parse(label)
     if not is_version(ref.name) or ref.name in _named:
         return label
     unbuilt = _unbuilt.get()
-    try:
-        path, commit = _find_place(ref.name.removeprefix(PREFIX), folder)
-        if commit is None:
-            found = _find(path)
-        elif unbuilt is None:
-            found = _find(_build(path, commit))
-        else:
-            found = _describe_unbuilt(path, commit)
-    except UsageError as error:
-        raise UsageError(f"backend {ref.name!r}: {error}") from None
-    if unbuilt is not None and commit is not None and found.name not in _named:
-        unbuilt.add(found.name)
+    path, commit = _find_place(ref.name.removeprefix(PREFIX), folder)
+    if commit is None:
+        found = _find(path)
+    elif unbuilt is None:
+        found = _find(revisions.prepare(path, commit, lambda line: sys.stderr.write(f"{line}\n")))
+    else:
+        facts: dict[str, Any] = {"commit": commit[:12], "dirty": False, "digest": "", "python": "", "packages": {}}
+        roots = (str(revisions.find_folder(path, commit)),)
+        found = Version(f"{PREFIX}{commit[:12]}", Path(sys.executable), roots, facts)
+        if found.name not in _named:
+            unbuilt.add(found.name)
     known = _named.setdefault(found.name, found)
     if known.roots[0] != found.roots[0]:
         raise UsageError(
@@ -130,27 +125,10 @@ def resolve(label: str, folder: Path) -> str:
 
 def _find_place(text: str, folder: Path) -> tuple[Path, str | None]:
     """The folder that a path names and None, or else this checkout and the commit of it that a revision names."""
-    path = resolve_links(folder / Path(text).expanduser())
-    root = machine.checkout()
-    if path.is_dir() or root is None:
-        return path, None
-    commit = revisions.find_commit(root, text)
-    return (path, None) if commit is None else (root, commit)
-
-
-def _build(root: Path, commit: str) -> Path:
-    """The folder in which the engine of a commit was built."""
-    try:
-        return revisions.prepare(root, commit, lambda line: sys.stderr.write(f"{line}\n"))
-    except revisions.CannotBuild as error:
-        raise UsageError(str(error)) from None
-
-
-def _describe_unbuilt(root: Path, commit: str) -> Version:
-    """The version of a commit that is not built. Only its name, its commit and the folder of its build are known."""
-    folder = revisions.find_folder(root, commit)
-    facts: dict[str, Any] = {"commit": commit[:12], "dirty": False, "digest": "", "python": "", "packages": {}}
-    return Version(f"{PREFIX}{commit[:12]}", Path(sys.executable), (str(folder),), facts)
+    path, root = resolve_links(folder / Path(text).expanduser()), machine.checkout()
+    if not path.is_dir() and root is not None and (commit := revisions.find_commit(root, text)) is not None:
+        return root, commit
+    return path, None
 
 
 def command(interpreter: Path, module: str, *arguments: str) -> list[str]:
@@ -168,12 +146,8 @@ def environment() -> dict[str, str]:
 def check_options(name: str, options: Mapping[str, str]) -> None:
     """UsageError where a value of `options` names nothing that this version has."""
     version = get(name)
-    if name in (_unbuilt.get() or ()):
-        return
-    try:
+    if name not in (_unbuilt.get() or ()):
         _ask(version.interpreter, version.roots, "check_options", json.dumps(dict(options), sort_keys=True))
-    except UsageError as error:
-        raise UsageError(f"backend {name}: {error}") from None
 
 
 def switches(name: str) -> Sequence[BackendSwitch]:
@@ -185,22 +159,21 @@ def switches(name: str) -> Sequence[BackendSwitch]:
 @cache
 def _find(path: Path) -> Version:
     """The version whose checkout or environment is `path`."""
-    if not path.is_dir():
-        raise UsageError(f"{path} is no folder, and no commit of this checkout has this name")
     interpreter = next((path / place for place in INTERPRETERS if (path / place).is_file()), None)
     if interpreter is None:
-        raise UsageError(f"{path} has no interpreter: expected {' or '.join(map(str, INTERPRETERS))}")
+        expected = f"expected a commit of this checkout, or a folder with {' or '.join(map(str, INTERPRETERS))}"
+        raise UsageError(f"{PREFIX}{path}: {expected}")
     roots = (str(path), str(interpreter.parent.parent.resolve()))
-    told = _ask(interpreter, roots, "describe")
-    package = Path(told["package"])
-    digest = _digest(package, Path(told["extension"]))
+    answer = _ask(interpreter, roots, "describe")
+    package = Path(answer["package"])
+    digest = _digest(package, Path(answer["extension"]))
     # The commit says what the sources of the checkout are, which an engine that was installed from them need not be.
     of_checkout = package == path / ENGINE and (path / ".git").exists()
     revision = machine.revision_of(path if of_checkout else None)
     commit, dirty = revision["commit"], revision["dirty"]
-    by_commit, by_content = f"{commit}{'-dirty' if dirty else ''}", f"{told['version'] or 'unknown'}+{digest[:8]}"
-    name = by_content if commit is None else by_commit
-    facts = {key: told[key] for key in ("version", "python", "packages")}
+    by_content = f"{answer['version'] or 'unknown'}+{digest[:8]}"
+    name = by_content if commit is None else f"{commit}{'-dirty' if dirty else ''}"
+    facts = {key: answer[key] for key in ("version", "python", "packages")}
     facts |= {"commit": commit, "dirty": dirty, "digest": digest}
     return Version(f"{PREFIX}{name}", interpreter, roots, facts)
 
@@ -223,10 +196,10 @@ def _ask(interpreter: Path, roots: tuple[str, ...], ask: str, options: str = "{}
         ended = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment())
         answer = json.loads(ended.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{interpreter} does not answer: {error}") from None
+        answer = {"error": str(error)}
     except ValueError:
         *_, last = ["", *ended.stderr.strip().splitlines()]
-        raise UsageError(f"{interpreter} ended with exit status {ended.returncode}: {last}") from None
+        answer = {"error": f"ended with exit status {ended.returncode}: {last}"}
     if "error" in answer:
-        raise UsageError(" ".join(answer["error"].split()))
+        raise UsageError(f"{interpreter}: {' '.join(answer['error'].split())}")
     return answer["ok"]

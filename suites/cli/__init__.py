@@ -18,7 +18,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +88,6 @@ def guard(call: Callable[[], Any], program: str, *, ends_with_reader: bool = Fal
         advice = f"pip install 'enginebench[{extra}]'"
         print(f"{program}: the package {missing} is not installed; install it with: {advice}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
-    except (ImportError, MemoryError) as error:
-        if not _lacks_memory(error):
-            raise
-        cause = str(error) or "MemoryError"
-        print(f"{program}: too little memory to load what the command needs: {cause}", file=sys.stderr)
-        print("`ulimit -v` prints the limit of this shell; `free -h` prints how much memory is free", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise
@@ -134,50 +127,25 @@ def _discard(descriptor: int) -> None:
     os.close(nowhere)
 
 
-def _lacks_memory(error: Exception) -> bool:
-    """Whether memory was short. An import says so in the words of the dynamic linker, or of the system."""
-    words = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory", "cannot create shared object")
-    return isinstance(error, MemoryError) or any(one in str(error) for one in words)
-
-
 @contextmanager
-def _ending_at_interrupt() -> Iterator[None]:
+def _handling(number: int, usual: object, handler: Callable[..., object]) -> Iterator[None]:
+    """In this block `handler` is called at a signal, unless the process has another answer to it than usual."""
+    before = signal.getsignal(number)
+    if before is not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _ending_at_interrupt() -> AbstractContextManager[None]:
     """In this block Ctrl-C ends the process at once: inside of an import, KeyboardInterrupt may be taken for another
     error, or be printed with a traceback.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _ending_as_interrupted() -> Iterator[list[int]]:
-    """In this block SIGTERM ends a command as Ctrl-C does: worker processes with it, and with what there is to say.
-
-    Yields:
-        A list that is empty until SIGTERM comes. It stays empty if this process had another answer to SIGTERM before.
-    """
-    received: list[int] = []
-    before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-
-    def interrupt(number: int, _frame: object) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield received
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return _handling(signal.SIGINT, signal.default_int_handler, lambda *_: os._exit(EXIT_INTERRUPTED))
 
 
 def _run(given: list[str]) -> None:
@@ -202,8 +170,14 @@ def _explain(call: Callable[[], Any], program: str) -> Any:
         from suites.harness.run.runner import Interrupted
 
     ended: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        """End as Ctrl-C does: worker processes end with this one, and the command says what is stored."""
+        ended.append(number)
+        raise KeyboardInterrupt
+
     try:
-        with _ending_as_interrupted() as ended:
+        with _handling(signal.SIGTERM, signal.SIG_DFL, interrupt):
             return call()
     except InternalError:
         traceback.print_exc()
@@ -222,7 +196,3 @@ def _explain(call: Callable[[], Any], program: str) -> Any:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(EXIT_TERMINATED if ended else EXIT_INTERRUPTED)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from suites import backends, models
+from suites import backends
 from suites.backends import versions
 from suites.cli import targets
 from suites.cli.output import (
@@ -23,20 +24,35 @@ from suites.cli.output import (
     whole_number,
 )
 from suites.cli.resuming import ResumeOption
-from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
 from suites.harness.errors import UsageError
 from suites.harness.files import write_text_file
 from suites.harness.judge import ablation
-from suites.harness.present import ablation_table, ablation_terminal, progress
+from suites.harness.present import ablation_table, progress
+from suites.harness.present.report import Part, print_report, write_markdown
 from suites.harness.record import store
 from suites.harness.record.invocation import Invocation
 from suites.harness.record.schema import AblationRecord, Environment
 from suites.harness.run import ablate
 from suites.harness.run.plan import RunPlan, describe_duration, make
 
-MODES = {"both": ablation.MODES, **{mode.replace("_", "-"): (mode,) for mode in ablation.MODES}}
 GENERATIONS = 4
+
+
+class Mode(StrEnum):
+    """What `--mode` may be."""
+
+    BOTH = "both"
+    LEAVE_ONE_OUT = "leave-one-out"
+    ADD_ONE_IN = "add-one-in"
+
+
+MODES = {
+    Mode.BOTH: ablation.MODES,
+    Mode.LEAVE_ONE_OUT: (ablation.LEAVE_ONE_OUT,),
+    Mode.ADD_ONE_IN: (ablation.ADD_ONE_IN,),
+}
 
 
 def command(
@@ -53,7 +69,7 @@ def command(
     switches: Annotated[
         str | None, typer.Option(help="Comma-separated switches, or kinds of them, instead of the usual ones.")
     ] = None,
-    mode: Annotated[str, typer.Option(help=f"Comparison: {', '.join(MODES)}.")] = "both",
+    mode: Annotated[Mode, typer.Option(metavar="MODE", help=f"Comparison: {', '.join(Mode)}.")] = Mode.BOTH,
     pairs: Annotated[
         int | None, whole_number("--pairs", 2, help="Measure the N strongest switches in pairs, too.")
     ] = None,
@@ -87,15 +103,10 @@ def command(
 
     A switch that does not change the program is `not reached` and is not timed.
     """
-    if markdown and (as_json or dry_run):
-        other = "--json" if as_json else "--dry-run"
-        raise UsageError(f"--markdown and {other}: each is another output; leave out one of the two")
-    if mode not in MODES:
-        raise UsageError(f"--mode {mode!r}: expected {', '.join(MODES)}")
     folder = store.results_folder(results)
     if csv is not None:
         check_writable(csv)  # so that an hour of measuring does not end in finding that it cannot be written
-    names = targets.read_labels("--switches", switches) if switches is not None else None
+    names = split_labels(switches) if switches is not None else None
 
     def declare() -> tuple[str, Suite, list[Case]]:
         label = versions.resolve(backend, Path.cwd())
@@ -126,10 +137,9 @@ def command(
     if as_json:
         print_json(to_dict(outcome.paths, outcome.environment, outcome.lines))
     elif markdown:
-        guide = ablation_table.GUIDE
-        print(ablation_table.write_markdown(outcome.lines, outcome.environment, guide, outcome.samples), end="")
+        print(write_markdown(describe(outcome)), end="")
     else:
-        show(outcome)
+        print_report(console(), describe(outcome))
         for path in outcome.paths:
             print(f"stored: {path}")
     if not outcome.succeeded:
@@ -145,11 +155,10 @@ def to_dict(paths: Sequence[Path], environment: Environment, lines: Sequence[Abl
     }
 
 
-def show(outcome: ablate.Outcome) -> None:
-    """Print the tables of an ablation on a terminal."""
+def describe(outcome: ablate.Outcome) -> list[Part]:
+    """The report of an ablation."""
     started = store.read_start(outcome.paths[0].stem)
-    printer = console()
-    ablation_terminal.print_ablation(printer, outcome.lines, outcome.environment, started, outcome.samples)
+    return ablation_table.make_report(outcome.lines, outcome.environment, started, outcome.samples)
 
 
 def _declared(
@@ -167,17 +176,17 @@ def _declared(
         UsageError: the backend cannot run a model of the suite.
     """
     if targets.is_model(target):
-        targets.check_form(target, BackendRef.parse(backend), "name another --backend")
+        targets.check_form(
+            target, BackendRef.parse(backend), "name another --backend"
+        )  # before its sizes are asked for
         suite = targets.suite_of_model(target, chosen, threads, precision, backends=[backend], baseline=backend)
     else:
         of_model = {"--threads": threads, "--set": chosen, "--precision": precision}
-        targets.check_suite(target, targets.given_options(of_model))
+        targets.check_suite(target, of_model)
         suite = load(find(target))
     cases = [case for case, _ in make(suite, only).cases]
     for case in cases:
-        reason = backends.cannot_run(BackendRef.parse(backend), models.get(case.model).form)
-        if reason is not None:
-            raise UsageError(f"{case.id}: {reason}; name another --backend")
+        targets.check_form(case.model, BackendRef.parse(backend), "name another --backend")
     update = {"name": f"ablate_{suite.name}", "generations": generations}
     return suite.model_copy(update=update), cases
 
@@ -191,8 +200,8 @@ def _dry_run(request: ablate.Request, results: Path, *, as_json: bool) -> None:
     pairs = len(ablate.list_most_pairs(request))
     if as_json:
         ids = [case.id for case in cases]
-        told = {"pairs_at_most": pairs, "estimate_s_at_most": round(seconds)}
-        print_json({"name": suite.name, "cases": ids, "switches": switches} | told)
+        limits = {"pairs_at_most": pairs, "estimate_s_at_most": round(seconds)}
+        print_json({"name": suite.name, "cases": ids, "switches": switches} | limits)
         return
     for case in cases:
         print(case.id)

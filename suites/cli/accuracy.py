@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from engine import config
-from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.accuracy import evaluate, tables
@@ -28,10 +27,10 @@ from suites.cli.output import (
     whole_number,
 )
 from suites.cli.recipes import check_recipes
-from suites.harness.declare.case import BackendRef
+from suites.harness.declare.case import BackendRef, split_labels
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
-from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.present.terminal import write_paragraph
 from suites.harness.run.reporter import Reporter
 
 ENGINE = "engine"
@@ -80,9 +79,9 @@ def command(
     if sensitivity is not None:
         used = ("--chunks", "--set", "--threads", "--json")
         refuse_beside(context, "--sensitivity", used, "compares layers of the engine's own program")
-        lower = [name for name in config.PRECISIONS if name != EXACT[1]]
-        if sensitivity not in lower:
-            raise UsageError(f"--sensitivity: {unknown('precision', sensitivity, lower)}")
+        config.Config(precision=sensitivity)  # refuses an unknown name before the data is read
+        if sensitivity == EXACT[1]:
+            raise UsageError(f"--sensitivity {sensitivity}: layers are compared with {sensitivity}; name another one")
     from suites.accuracy import datasets  # here, because it imports torch, as few commands do
     from suites.accuracy import sensitivity as sensitivities
 
@@ -128,9 +127,9 @@ def make_subjects(precision: str, backends: str, recipes: Sequence[Path]) -> lis
         UsageError: an unknown backend.
         ConfigError: a file is no recipe.
     """
-    names = targets.split_list("--precision", precision)
+    names = targets.split_list(precision)
     with versions.without_building():  # other versions are refused, so none has to be built
-        refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in targets.read_backends(backends)]
+        refs = [BackendRef.parse(versions.resolve(label, Path.cwd())) for label in split_labels(backends)]
         for ref in refs:
             registry.check(ref)
             if versions.is_version(ref.name):

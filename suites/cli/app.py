@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from suites.cli import ablation, accuracy, catalogue, compare, data, history, kernels, profile, run, show, site, tune
-from suites.cli.output import JsonFlag, ResultsOption, list_given_options, print_json, print_table, text, whole_number
+from suites.cli.output import JsonFlag, ResultsOption, print_json, print_rows, print_table, whole_number
 from suites.cli.resuming import Resumable
 from suites.harness.declare.device import CUDA
-from suites.harness.errors import UsageError
 from suites.harness.measure import device, handover, roofs
 from suites.harness.present import units
 from suites.harness.record import machine, store
@@ -68,8 +67,7 @@ def main_(
 
 @app.command("list", epilog="Example: enginebench list models")
 def list_(
-    context: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="models|suites|backends|switches|ops|runs", help="What to list.")],
+    kind: Annotated[catalogue.Kind, typer.Argument(help="What to list.")],
     limit: Annotated[int | None, whole_number("--limit", 1, help="Print at most N lines; of runs the newest.")] = None,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
@@ -77,15 +75,10 @@ def list_(
     """List models, suites, backends, switches, ops (ATen calls that are compiled) or stored runs, newest first."""
     folder = store.results_folder(results)
     rows = catalogue.rows(kind, folder, limit)
-    if kind != "runs" and "--results" in list_given_options(context):
-        raise UsageError(f"--results is for list runs, and has no effect on list {kind}; leave it out")
-    if as_json:
-        print_json(rows)
-        return
-    if rows:
-        print_table(rows)
+    if rows or as_json:
+        print_rows(rows, as_json=as_json)
     else:
-        print(f"no runs under {folder}" if kind == "runs" else f"no {kind}")
+        print(f"no {kind} under {folder}")
 
 
 @app.command("machine", epilog="Example: enginebench machine --json")
@@ -101,26 +94,15 @@ def machine_(as_json: JsonFlag = False) -> None:
         print_json({**facts, "roofs": found.to_dict(), "handover_s": handed, "cuda": cuda})
         return
     shown = {key: facts[key] for key in facts if key not in ("roofs", "surroundings")} | facts["surroundings"]
-    shown["handover"] = _handover_text(between)
+    shown["handover"] = "not measured: one processor"
+    if between is not None:
+        times = f"{between.nearest * 1e9:.0f} to {between.farthest * 1e9:.0f} ns"
+        shown["handover"] = f"{times} from one processor to another"
     shown["cuda"] = missing or about
-    print_table([{"fact": key, "value": text(value)} for key, value in shown.items()])
+    print_table([{"fact": key, "value": value} for key, value in shown.items()])
     print_table([_roof_row(one) for one in found.rows])
     if limits is not None:
-        print_table([_device_roof_row(one) for one in limits.rows])
-
-
-def _handover_text(found: handover.Handover | None) -> str:
-    """How long a value takes from one processor to another, as one number or a range."""
-    if found is None:
-        return "not measured: one processor"
-    times = [f"{seconds * 1e9:.0f} ns" for seconds in (found.nearest, found.farthest)]
-    return f"{' to '.join(dict.fromkeys(times))} from one processor to another"
-
-
-def _device_roof_row(one: Roof) -> dict[str, Any]:
-    """The same of a device, which has neither threads nor an instruction set here."""
-    row = _roof_row(one)
-    return {"roof of cuda": row["roof"], "copied": row["each reads"], "rate": row["rate"], "believed": row["believed"]}
+        print_table([_roof_row(one) | {"roof": f"{CUDA} {one.name}"} for one in limits.rows])
 
 
 def _roof_row(one: Roof) -> dict[str, Any]:

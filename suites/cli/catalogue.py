@@ -5,27 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from engine.suggest import unknown
 from suites.harness.errors import UsageError
 
 Row = dict[str, Any]
+Kind = Literal["models", "suites", "backends", "switches", "ops", "runs"]
 
 
-def rows(kind: str, results: Path, limit: int | None = None) -> list[Row]:
-    """Rows of one kind.
-
-    Args:
-        kind: what to list.
-        results: where runs lie.
-        limit: the most rows; None: all of them.
-
-    Raises:
-        UsageError: an unknown kind.
-    """
-    if kind not in _KINDS:
-        raise UsageError(f"list: {unknown('kind', kind, _KINDS)}")
+def rows(kind: Kind, results: Path, limit: int | None = None) -> list[Row]:
+    """Rows of one kind, at most `limit`; `results` is where runs lie."""
     return list(itertools.islice(_KINDS[kind](results), limit))
 
 
@@ -145,7 +134,7 @@ def _runs(results: Path) -> Iterator[Row]:
         yield {**about, "rows": lookup.count_rows(run), "state": state, "superseded": concerned}
 
 
-_KINDS: dict[str, Callable[[Path], Iterable[Row]]] = {
+_KINDS: dict[Kind, Callable[[Path], Iterable[Row]]] = {
     "models": _models,
     "suites": _suites,
     "backends": _backends,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,21 @@ import typer
 
 from suites import backends
 from suites.cli import show
-from suites.cli.output import JsonFlag, ResultsOption, console, path_option, print_json, print_table
+from suites.cli.output import (
+    JsonFlag,
+    ResultsOption,
+    console,
+    path_option,
+    print_json,
+    print_table,
+    refuse_beside,
+)
 from suites.harness.declare.spec import Suite, find, load, shipped
 from suites.harness.errors import UsageError
 from suites.harness.judge import compare, gate
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import progress
-from suites.harness.present.overview_terminal import write_paragraph
+from suites.harness.present.terminal import write_paragraph
 from suites.harness.record import lookup, store
 from suites.harness.run.counts import count_programs
 
@@ -33,6 +41,7 @@ LEGEND = (
 
 
 def command(
+    context: typer.Context,
     before: Annotated[
         str | None,
         typer.Argument(metavar="[RUN]", help=f"The earlier run, {lookup.HELP}. Without it: the accepted counts."),
@@ -72,181 +81,120 @@ def command(
     Of two runs, counts are compared exactly, and times relative to each run's own baseline. Without RUN nothing is
     timed: nodes, launches, memory, FLOPs and bytes of each program are compared with the file of accepted counts.
     """
-    if before is None and accept is not None and is_gate:
-        raise UsageError(
-            "--accept takes the counts as they are, and --gate fails if they differ; leave out one of them"
-        )
-    if before is None and baselines is not None and results is not None:
-        raise UsageError(
-            "--results only names the folder of the accepted counts, and --baselines their file; leave out one of them"
-        )
-    if before is None:
-        _compare_with_accepted(is_gate, accept, baselines, suite, store.results_folder(results), as_json=as_json)
+    folder = store.results_folder(results)
+    if before is not None:
+        refuse_beside(context, before, ("--gate", "--results", "--json"), "is a run")
+        _compare_runs(before, after or lookup.LAST, folder, is_gate=is_gate, as_json=as_json)
         return
-    for option, value in (("--accept", accept), ("--baselines", baselines), ("--suite", suite)):
-        if value is not None:
-            raise UsageError(f"{option} is for accepted counts, and {before} is a run; leave one of them out")
-    _compare_runs(before, after or lookup.LAST, store.results_folder(results), is_gate=is_gate, as_json=as_json)
+    path = baselines or folder / BASELINES
+    accepted = _find_accepted(path, suite, is_first=accept is not None)
+    judgement = gate.judge(accepted, _count(_find_suite(accepted.suite, path)))
+    answer = {"baselines": str(path), **judgement.to_dict()}
+    if accept is not None and (judgement.differences or not path.exists()):
+        gate.write(path, gate.accept(accepted, judgement, accept, datetime.now(UTC).date()))
+    if accept is not None:
+        answer["accepted"] = bool(judgement.differences)
+    if as_json:
+        print_json(answer)
+    else:
+        _show_judgement(judgement, path, is_accepted=accept is not None)
+    if is_gate and accept is None and not judgement.passes:
+        raise typer.Exit(1)
 
 
 def _compare_runs(before: str, after: str, folder: Path, *, is_gate: bool, as_json: bool) -> None:
-    earlier = lookup.find_run(folder, before, _choose_check(before), "is a run of a suite or model with rows")
-    fits, cases = _choose_check(after), earlier.environment.plan.cases
-    required = f"has cases in common with {earlier.name}"
-    if after == lookup.LAST:
-        required += f"; `{after}` never means an ablation or a history, so name the later run to compare with one"
+    earlier = lookup.find_run(folder, before, lookup.is_measurement, "is a run of a suite or model with rows")
+    cases = earlier.environment.plan.cases.keys()
     later = lookup.find_run(
-        folder, after, lambda run: fits(run) and bool(run.environment.plan.cases.keys() & cases), required
+        folder,
+        after,
+        lambda run: lookup.is_measurement(run) and not cases.isdisjoint(run.environment.plan.cases),
+        f"has cases in common with {earlier.name}",
     )
-    if after == lookup.LAST and not before.startswith(lookup.LAST) and later.path.resolve() == earlier.path.resolve():
-        raise UsageError(f"no run of this machine under {folder} that is later than {earlier.name} {required}")
-    for one in (earlier, later):
-        has_rows = bool(one.summaries()) and not lookup.is_history(one)
-        if not has_rows and lookup.is_shown(one):
-            what = lookup.describe_kind(one)
-            what += " that reached no switch and so timed nothing" if lookup.is_ablation(one) else ""
-            raise UsageError(f"{one.name}: {what}, which cannot be compared; `enginebench show {one.name}` prints it")
-    found = compare.compare(earlier, later, MachineNoise(folder))
-    for one in (earlier, later):
-        show.warn_of_faults(one)
+    comparison = compare.compare(earlier, later, MachineNoise(folder))
+    for run in (earlier, later):
+        show.warn_of_faults(run)
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     else:
-        _show_comparison(found, {*earlier.environment.versions, *later.environment.versions})
-    if is_gate and not found.is_counted:
+        _show_comparison(comparison)
+    if is_gate and not comparison.is_counted:
         print("No row has counts in both runs, so the gate does not pass.", file=sys.stderr)
-    if is_gate and (found.regressed or not found.is_counted):
+    if is_gate and (comparison.regressed or not comparison.is_counted):
         raise typer.Exit(1)
 
 
-def _choose_check(name: str) -> Callable[[store.Run], bool]:
-    """Which runs `name` may stand for: ``last`` for no ablation, ``last:SUITE`` for that of the suite that it names."""
-    if name.startswith(f"{lookup.LAST}:"):
-        return lambda run: bool(run.summaries()) and not lookup.is_history(run)
-    return lookup.is_measurement
-
-
-def _show_comparison(found: compare.Comparison, packages: Collection[str]) -> None:
+def _show_comparison(comparison: compare.Comparison) -> None:
     printer = console()
-    if found.surroundings:
-        write_paragraph(printer, "Not the same surroundings, so times say nothing of the code:")
-        for line in compare.surroundings(found.surroundings, packages):
-            write_paragraph(printer, line, indent=2)
-    print_table(list(compare.lines(found)))
+    if comparison.differences:
+        write_paragraph(printer, "Not the same environment, so times say nothing of the code:")
+        for name, pair in comparison.differences.items():
+            write_paragraph(printer, compare.describe_change(name, *pair), indent=2)
+    print_table(list(compare.lines(comparison)))
     for name, keys in (
-        ("only before", found.gone),
-        ("only after", found.new),
-        ("planned and missing before", found.missing_before),
-        ("planned and missing after", found.missing),
+        ("only before", comparison.gone),
+        ("only after", comparison.new),
+        ("planned and missing before", comparison.missing_before),
+        ("planned and missing after", comparison.missing),
     ):
         for case, backend in keys:
             write_paragraph(printer, f"{name}: {case}  {backend}")
-    _write_lines(compare.explain_missing_times(found))
-    write_paragraph(printer, LEGEND)
-
-
-def _compare_with_accepted(
-    is_gate: bool, why: str | None, path: Path | None, suite: str | None, folder: Path, *, as_json: bool
-) -> None:
-    path = path or folder / BASELINES
-    if why is not None and not why.strip():
-        raise UsageError("--accept '': expected the reason, which the file records")
-    accepted = _find_accepted(path, suite, is_first=why is not None)
-    found = gate.judge(accepted, _count(_find_suite(accepted.suite, path)))
-    if why is not None:
-        _accept(accepted, found, why.strip(), path, as_json=as_json)
-        return
-    if as_json:
-        print_json({"baselines": str(path), **found.to_dict()})
-    else:
-        _show_differences(found)
-        _write_lines(gate.summarise(found))
-    if not found.passes and not as_json:
-        print(_describe_next_step(found, path, folder))
-    if is_gate and not found.passes:
-        raise typer.Exit(1)
-
-
-def _accept(accepted: gate.Baselines, found: gate.Judgement, why: str, path: Path, *, as_json: bool) -> None:
-    """Write the current counts in place of those that differ, and print what changed and what is accepted now."""
-    is_first = not accepted.counts
-    if not as_json and not is_first:
-        _show_differences(found)
-    if found.differences:
-        gate.write(path, gate.accept(accepted, found, why, datetime.now(UTC).date()))
-    if as_json:
-        print_json({"baselines": str(path), "accepted": bool(found.differences), **found.to_dict()})
-    else:
-        _write_lines(gate.describe_acceptance(found, is_first=is_first))
-        print(f"The accepted counts are in {path}")
+    for line in (*compare.explain_missing_times(comparison), LEGEND):
+        write_paragraph(printer, line)
 
 
 def _find_accepted(path: Path, suite: str | None, *, is_first: bool) -> gate.Baselines:
     """The file of accepted counts; an empty one for the first ``--accept``."""
-    if path.exists():
-        found = gate.read(path)
-        if suite not in (None, found.suite) and _locate_suite(suite, path) != found.suite:
-            raise UsageError(f"--suite {suite}: {path} is of suite {found.suite}; give another file by --baselines")
-        return found
-    if not is_first:
+    if suite is not None and Path(suite).is_file() and suite not in shipped():
+        suite = os.path.relpath(Path(suite).resolve(), path.parent.resolve())
+    if is_first and suite is not None and not path.exists():
+        return gate.Baselines(suite=suite)
+    if not path.exists():
         raise UsageError(
             f"{path}: no accepted counts; make them with: enginebench compare --accept WHY --suite SUITE"
             f"{'' if path.name == BASELINES else f' --baselines {path}'}"
         )
-    if suite is None:
-        raise UsageError(f"{path} is new: --suite must say whose programs are counted; `enginebench list suites`")
-    return gate.Baselines(suite=_locate_suite(suite, path))
-
-
-def _locate_suite(suite: str, path: Path) -> str:
-    """What the baselines file at `path` calls a suite: one of a file in this folder by its path from that of `path`."""
-    given = Path(suite).expanduser()
-    if suite in shipped() or given.is_absolute() or not given.is_file():
-        return suite
-    return os.path.relpath(given.resolve(), path.parent.resolve())
+    accepted = gate.read(path)
+    if suite not in (None, accepted.suite):
+        raise UsageError(f"--suite {suite}: {path} is of suite {accepted.suite}; give another file by --baselines")
+    return accepted
 
 
 def _find_suite(name: str, path: Path) -> Suite:
-    """The suite of that name, or in the file of that path, which is relative to the baselines file."""
-    if name in shipped():
-        return load(find(name))
-    file = (path.parent / Path(name).expanduser()).resolve()  # also beside a folder that `gate.write` is to make
-    return load(file if file.suffix == ".toml" or file.is_file() else find(name))
+    """The suite in the file of that path, which is relative to the baselines file, or of that name."""
+    file = (path.parent / name).resolve()  # also beside a folder that `gate.write` is to make
+    return load(file if file.is_file() else find(name))
 
 
-def _count(suite: Suite) -> dict[tuple[str, str], gate.Found]:
-    """The programs of the engine in every case of the suite.
-
-    Raises:
-        UsageError: the suite has no row of the engine.
-    """
+def _count(suite: Suite) -> dict[tuple[str, str], gate.Program]:
+    """The programs of the engine in every case of the suite."""
     cases = [(case, [ref for ref in refs if backends.role(ref) != "peer"]) for case, refs in suite.cases()]
-    if not any(refs for _, refs in cases):
-        raise UsageError(f"suite {suite.name} has no row of the engine, and only its programs are counted")
     with progress.reporter() as reporter:
         counted = count_programs(cases, suite.timeouts, reporter)
-    found = {}
-    for key, one in counted.items():
-        facts = None if one.facts is None else one.facts.model_dump()
+    programs = {}
+    for key, program in counted.items():
+        facts = None if program.facts is None else program.facts.model_dump()
         counts = None if facts is None else {name: facts[name] for name in compare.EXACT if facts[name] is not None}
-        found[key] = gate.Found(counts, one.status, one.reason)
-    return found
+        programs[key] = gate.Program(counts, program.status, program.reason)
+    return programs
 
 
-def _show_differences(found: gate.Judgement) -> None:
-    """Print the rows that differ."""
-    if rows := list(gate.list_rows(found)):
+def _show_judgement(judgement: gate.Judgement, path: Path, *, is_accepted: bool) -> None:
+    rows = [
+        {"case": row.case, "backend": row.backend, "verdict": row.kind, "accepted -> now": row.describe()}
+        for row in judgement.differences
+    ]
+    if rows:
         print_table(rows)
-
-
-def _write_lines(lines: Sequence[str]) -> None:
-    """Print each line as a paragraph."""
+    equal, differing = judgement.equal, len(rows)
+    lines = [f"Rows as accepted: {equal} of {equal + differing}."]
+    if is_accepted:
+        lines = [f"Rows accepted: {differing}, and {equal} as before. The accepted counts are in {path}"]
+    reasons = Counter((label, reason) for _, label, reason in judgement.skipped)
+    lines += [f"Not compared: {label} in {number} of the cases: {why}" for (label, why), number in reasons.items()]
+    if not rows and not equal:
+        lines += ["No row could be compared on this machine, so the gate does not pass."]
+    elif rows and not is_accepted:
+        lines += [f"If these changes are intended: enginebench compare --accept 'WHY' --baselines {path}"]
     for line in lines:
         write_paragraph(console(), line)
-
-
-def _describe_next_step(found: gate.Judgement, path: Path, folder: Path) -> str:
-    if not found.differences:
-        return "No row could be compared on this machine, so the gate does not pass."
-    option = "" if path == folder / BASELINES else f" --baselines {path}"
-    return f"If these changes are intended: enginebench compare --accept 'WHY'{option}"

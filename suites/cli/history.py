@@ -15,8 +15,7 @@ from suites.cli.output import (
     count,
     path_option,
     print_json,
-    print_table,
-    refuse_beside,
+    print_rows,
     whole_number,
 )
 from suites.cli.resuming import ResumeOption
@@ -26,6 +25,7 @@ from suites.harness.judge import steps
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.present import history as present
 from suites.harness.present import progress
+from suites.harness.present.report import print_report
 from suites.harness.record import lookup, store
 from suites.harness.record.collection import collect
 from suites.harness.record.invocation import Invocation
@@ -55,7 +55,6 @@ def command(
         Path | None,
         path_option(
             "--repository",
-            "path of a checkout",
             help="Checkout whose commits are followed.",
             show_default="that of this harness",
         ),
@@ -64,7 +63,6 @@ def command(
         Path | None,
         path_option(
             "--asv",
-            "path of a folder",
             help="Folder for asv's results.",
             show_default=f"{ASV}/ in the results folder",
         ),
@@ -83,7 +81,6 @@ def command(
     run, so a step is a speed from paired rounds. Commits that do not build are recorded.
     """
     if write_asv:
-        refuse_beside(context, "--write-asv", ("--asv", "--results", "--json"), "writes what is stored")
         _write_stored(store.results_folder(results), asv, as_json=as_json)
         return
     place = find_repository(repository)
@@ -96,14 +93,10 @@ def command(
     cases = [case for case, _ in make(chosen, only).cases]
     if has_changes(place):
         sys.stderr.write(f"{place}: the engine has uncommitted changes, which are in no row\n")
-    for written_to in (folder, asv or folder / ASV):
-        store.check_writable_folder(written_to)  # before builds, which take minutes
+    asv = store.results_folder(asv or folder / ASV)  # checked before builds, which take minutes
     if dry_run:
-        rows = [{"commit": one.name[:12], "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
-        if as_json:
-            print_json([{**row, "commit": one.name} for row, one in zip(rows, commits, strict=True)])
-        else:
-            print_table(rows)
+        rows = [{"commit": one.name, "date": f"{one.date:%Y-%m-%d}", "subject": one.subject} for one in commits]
+        print_rows(rows, as_json=as_json)
         return
     request = Request(chosen, cases, place, commits, not counts_only)
     invocation: Invocation = context.obj
@@ -112,11 +105,11 @@ def command(
         run = measure(request, folder, reporter, invocation)
     invocation.end()
     tracks = steps.follow(run, MachineNoise(folder, exclude=run.path))
-    written = asv_results.write_results(tracks, run.environment, asv or folder / ASV)
+    written = asv_results.write_results(tracks, run.environment, asv)
     if as_json:
         print_json({"path": str(run.path), "asv": str(written), "cases": present.to_dict(tracks)})
         return
-    present.print_history(console(), tracks)
+    print_report(console(), [*present.describe_history(tracks)])
     print(f"stored: {run.path}")
     print(f"as results of asv: {written}")
     if all(point.note == "failed" for track in tracks for point in track.points):
@@ -129,8 +122,6 @@ def _write_stored(folder: Path, asv: Path | None, *, as_json: bool) -> None:
     from suites.site.page import Site
 
     histories = Site(collect(folder)).histories
-    if not histories:
-        raise UsageError(f"{folder}: no stored history; make one with: enginebench history --since HEAD~20")
     for run, tracks in reversed(histories):
         asv_results.write_results(tracks, run.environment, asv or folder / ASV)
     if as_json:

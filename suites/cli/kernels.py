@@ -45,4 +45,4 @@ def command(
         found.append(line)
     if not found:
         raise UsageError(f"this machine runs no kernel of {isa} whose name contains {part!r}")
-    show.show_launches(store.read(new.write(found)), as_json=as_json)
+    show.show_run(store.read(new.write(found)), as_json=as_json)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -13,42 +12,25 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from suites.harness.errors import UsageError, describe_os_error
-from suites.harness.present import terminal
+from suites.harness.present.table import Table
 
 
-def path_option(option: str, what: str = "path of a file", **texts: Any) -> Any:
-    """A typer option that takes a path; an empty text, which `Path` reads as the current folder, is a UsageError.
-
-    Args:
-        option: name of the option.
-        what: what is expected, for the message.
-        texts: `help` and `show_default` of `typer.Option`.
-    """
+def path_option(option: str, **texts: Any) -> Any:
+    """A typer option that takes a path, and refuses an empty text, which `Path` reads as the current folder."""
 
     def read(text: Any) -> Path:
         if not str(text):
-            raise UsageError(f"{option} '': expected the {what}")
+            raise typer.BadParameter("expected a path, got an empty text")
         return Path(text)
 
     return typer.Option(option, parser=read, metavar="PATH", **texts)
 
 
 def whole_number(option: str, least: int, most: int | None = None, *, help: str) -> Any:  # noqa: A002 - as typer calls it
-    """A typer option that takes a whole number from `least` to `most`; other texts are a UsageError with its name."""
-    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
-
-    def read(text: Any) -> int:
-        digits = str(text)  # a default is a number already
-        if not re.fullmatch("[0-9]{1,18}", digits) or int(digits) < least or (most is not None and int(digits) > most):
-            limit = ", with at most 18 digits" if most is None and re.fullmatch("[0-9]{19,}", digits) else ""
-            raise UsageError(f"{option} {digits!r}: expected a whole number {wanted}{limit}")
-        return int(digits)
-
-    return typer.Option(option, parser=read, metavar="N", help=f"{help} A whole number {wanted}.")
+    """A typer option that takes a whole number from `least` on, at most `most`."""
+    return typer.Option(option, min=least, max=most, metavar="N", help=help)
 
 
 def list_given_options(context: typer.Context) -> list[str]:
@@ -77,7 +59,6 @@ ResultsOption = Annotated[
     Path | None,
     path_option(
         "--results",
-        "path of a folder",
         help="Results folder.",
         show_default="results/ of the checkout, if the current folder is in it; otherwise of the current folder",
     ),
@@ -121,44 +102,20 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows of plain values under the names of the first one's keys.
-
-    Cells wrap between words. If that is not enough, each row is a block with a line for each key.
-    """
+    """Print rows of plain values under the names of the first one's keys."""
     printer = console()
-    cells = [[text(value) for value in row.values()] for row in rows]
-    names = list(rows[0])
-    widths = terminal.choose_widths([names, *cells], printer.width)
-    if widths is None:
-        _print_blocks(printer, names, cells)
-        return
-    table = Table(box=terminal.choose_box(printer), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name, width in zip(names, widths, strict=True):
-        table.add_column(name, overflow="fold", width=width)
-    for row in cells:
-        table.add_row(*map(Text, row))
-    terminal.print_table(printer, table)
+    Table.of(rows).to_terminal(printer)
     printer.print()
 
 
-def _print_blocks(printer: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A block for each row: its first cell, then a line for each further one."""
-    for first, *others in rows:
-        terminal.print_text(printer, Text(first))
-        for name, cell in zip(names[1:], others, strict=True):
-            terminal.print_text(printer, Text(f"{name}: {cell}"), 2)
-        printer.print()
+def print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Print rows of plain values, for machines or as a table."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows)
 
 
 def count(number: int, what: str, ending: str = "s") -> str:
     """A number of things in words: ``1 case``, ``2 cases``."""
     return f"{number} {what}{'' if number == 1 else ending}"
-
-
-def text(value: Any) -> str:
-    """A plain value in a cell."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {entry}" for key, entry in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return "-" if value is None else str(value)

@@ -26,19 +26,23 @@ from suites.cli.output import (
     stdout_as_stderr,
     whole_number,
 )
-from suites.harness.declare.case import BackendRef, Case
+from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.device import CPU, CUDA
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Unavailable, UsageError
-from suites.harness.judge import standing
+from suites.harness.judge import judged_case
 from suites.harness.measure import device as devices
 from suites.harness.measure import roofs
-from suites.harness.present import overview_terminal, progress, ranked
+from suites.harness.present import progress, ranked
+from suites.harness.present.report import print_report
+from suites.harness.present.terminal import write_paragraph
 from suites.harness.record import machine, store
 from suites.harness.record.launches import NodeRecord
 from suites.harness.run import checks, launches, plan, runner
 
 ENGINE = "engine"
+_COPIED = ("op", "kernel", "module", "seconds", "flops", "executed_flops", "bytes", "time_share", "roof_share")
+"""Fields of a launch that a record has too."""
 LEGEND = (
     "Each backend as a whole, in turns, a process each. Of roof: the least time that this machine needs for the work "
     "of the case, over the latency. The work is the same for all backends, so the engine's share differs from that of "
@@ -73,20 +77,18 @@ def command(
     With --backends, the engine and these backends take turns in a run, which is stored; a table has latency and share
     of the roof of each. With --record, the launches are stored as a run of the suite nodes_MODEL, also with --backends.
     """
-    if results is not None and backends is None and not record:
-        raise UsageError(
-            "--results is the folder in which --record and --backends store a run, and has no effect without one of "
-            "them; leave it out"
-        )
     folder = store.results_folder(results)
     ref = targets.read_engine(backend)
-    if device != CPU:
-        _check_device(device, is_alone=backends is None and not record)
+    if device != CPU and (backends is not None or record):
+        raise UsageError(
+            f"--device {device}: --backends and --record are for the {CPU}; leave them out, or name the device in a "
+            "suite, as enginebench run gpu does"
+        )
     targets.check_form(model, ref, "enginebench run measures it with the backends that can")
     arguments = targets.read_arguments(model, chosen or [])
     if precision not in PRECISIONS:
         raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
-    asked = _plan(model, chosen or [], threads, precision, backends, ref) if backends is not None else None
+    asked = _plan(model, chosen or [], threads, precision, backends, ref) if backends else None
     _warn_of_excess_threads(threads)
     case, suite = _name_case(model, chosen or [], threads, precision)
     new = _begin_record(case, suite, ref, folder) if record else None
@@ -121,7 +123,7 @@ def _print_profile(answer: Profile) -> None:
         if rows:
             print_table([dict(zip(header, map(format_cell, row), strict=True)) for row in rows])
     for line in "\n\n".join(answer.describe()).splitlines():
-        overview_terminal.write_paragraph(printer, line)
+        write_paragraph(printer, line)
 
 
 def _warn_of_excess_threads(threads: int) -> None:
@@ -129,19 +131,8 @@ def _warn_of_excess_threads(threads: int) -> None:
     usable = count_processors()
     if threads > usable:
         may_use = f"this process may use {count(usable, 'processor')}"
-        told = f"--threads {threads}: {may_use}, so use at most that many threads for meaningful times"
-        print(told, file=sys.stderr)
-
-
-def _check_device(name: str, *, is_alone: bool) -> None:
-    """UsageError if there is no such device here, or the profile is to be stored or to stand beside other backends."""
-    if (reason := devices.load(name).unavailable()) is not None:
-        raise UsageError(f"--device {name}: {reason}")
-    if not is_alone:
-        raise UsageError(
-            f"--device {name}: --backends and --record are for the {CPU}; leave them out, or name the device in a "
-            "suite, as enginebench run gpu does"
-        )
+        note = f"--threads {threads}: {may_use}, so use at most that many threads for meaningful times"
+        print(note, file=sys.stderr)
 
 
 def _profiled(
@@ -150,28 +141,27 @@ def _profiled(
     """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
     import torch  # here, because it takes seconds, and a command that is given wrong options needs no torch
 
-    found = models.get(model)
-    reason = registry.unable(ref, Case(model, {}, threads, precision, device=device)) or checks.cannot_convert(
-        found, precision
+    found, place = models.get(model), devices.load(device)
+    reason = (
+        place.unavailable()
+        or registry.unable(ref, Case(model, {}, threads, precision, device=device))
+        or checks.cannot_convert(found, precision)
     )
-    if reason is not None:
-        raise UsageError(f"--precision {precision}: {reason}")
     with stdout_as_stderr():
         try:
+            if reason is not None:
+                raise Unavailable(reason)
             module, inputs = found.build(**arguments)
             module, inputs = convert_model(module, precision), convert_inputs(inputs, precision)
             backend = Engine(threads, ref.options)
             backend.precision, backend.device = precision, device
-            place = devices.load(device)
             module, inputs = place.place_model(module), place.place(inputs)
             torch.set_num_threads(threads)  # of the calls that Config(fallback="torch") leaves to torch
             program = backend.compiled(module, inputs)
             state = program.new_state()
             answer: Profile = program.profile(*inputs, **({"state": state} if len(state) else {}))
-        except SystemExit as error:
-            raise UsageError(f"model {model} ended the process: exit({error.code})") from None
-        except Unavailable as error:
-            raise UsageError(f"model {model}: {error}") from None
+        except (SystemExit, Unavailable) as error:
+            raise UsageError(f"model {model}: {type(error).__name__}: {error}") from None
     return answer
 
 
@@ -196,19 +186,11 @@ def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord
             case=case.id,
             backend=ref.label,
             index=index,
-            op=node.op,
-            kernel=node.kernel,
             shape=list(node.shape),
-            module=node.module,
-            seconds=node.seconds,
-            flops=node.flops,
-            executed_flops=node.executed_flops,
-            bytes=node.bytes,
-            time_share=node.time_share,
-            roof_share=node.roof_share,
             bound="memory" if node.bound == "memory" else "compute",
             peak_flops=answer.peak_flops,
             bandwidth=answer.bandwidth,
+            **{name: getattr(node, name) for name in _COPIED},
         )
         for index, node in enumerate(answer.nodes)
     ]
@@ -217,18 +199,15 @@ def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord
 def _plan(
     model: str, chosen: Sequence[str], threads: int, precision: str, backends: str, ref: BackendRef
 ) -> plan.RunPlan:
-    labels = targets.read_backends(backends)
-    if not labels:
-        raise UsageError("--backends names none; leave it out to profile the engine alone")
-    labels = list(dict.fromkeys([ref.spelling, *labels]))
+    labels = list(dict.fromkeys([ref.spelling, *split_labels(backends)]))
     suite = targets.suite_of_model(model, chosen, threads, precision, backends=labels, baseline=ref.spelling)
     return plan.make(suite.model_copy(update={"name": f"profile_{suite.name}"}))
 
 
 def _show(outcome: runner.Outcome) -> None:
     printer = console()
-    for one in standing.judge_cases(outcome.summaries):
+    for one in judged_case.judge_cases(outcome.summaries):
         printer.print()
-        ranked.print_block(printer, one)
-    overview_terminal.write_paragraph(printer, LEGEND, style="dim")
+        print_report(printer, ranked.describe_case(one))
+    write_paragraph(printer, LEGEND, style="dim")
     print(f"stored: {outcome.path}")

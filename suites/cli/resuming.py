@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from suites.harness.errors import UsageError, describe_os_error
+from suites.harness.errors import UsageError
 from suites.harness.record import lookup, store
-from suites.harness.record.invocation import Invocation, describe_resuming, read_arguments
+from suites.harness.record.invocation import Invocation, read_arguments
 
 OPTION = "--resume"
 ResumeOption = Annotated[
@@ -45,12 +45,7 @@ def resume(command: str, arguments: Sequence[str]) -> Invocation:
         raise UsageError(f"expected {OPTION} RUN and nothing else, because the run has kept its other arguments")
     found = lookup.find_run(store.results_folder(None), name)
     run = replace(found, path=found.path.resolve())
-    kept = read_arguments(run)
-    if kept.command != command:
-        raise UsageError(f"{run.name} is resumed by: {describe_resuming(run.path)}")
+    kept = read_arguments(run, command)
     before = [store.read(run.path.with_name(name)) for name in kept.before]
-    try:
-        os.chdir(kept.cwd)
-    except OSError as error:
-        raise UsageError(f"{run.name} cannot be resumed: {kept.cwd}: {describe_os_error(error)}") from None
+    os.chdir(kept.cwd)
     return Invocation(command, kept.argv, [*before, run])

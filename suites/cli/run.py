@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.processors import count_processors
+from suites import models
 from suites.accuracy import scoring
 from suites.backends import versions
 from suites.cli import show, targets
@@ -26,18 +27,17 @@ from suites.cli.output import (
 )
 from suites.cli.recipes import check_recipes
 from suites.cli.resuming import ResumeOption
-from suites.harness.declare.case import BackendRef
-from suites.harness.declare.spec import MOST_GENERATIONS, Suite, find, load
-from suites.harness.errors import UsageError
+from suites.harness.declare.case import BackendRef, split_labels
+from suites.harness.declare.spec import MOST_GENERATIONS, find, load
 from suites.harness.measure import roofs
-from suites.harness.present import answer, progress, timing
-from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.record import machine, store
+from suites.harness.present import answer, progress
+from suites.harness.present.report import print_report
+from suites.harness.present.terminal import write_paragraph
+from suites.harness.record import store
 from suites.harness.record.invocation import Invocation
 from suites.harness.record.schema import HARMLESS, AccuracyRecord
-from suites.harness.run import checks, plan, room, runner
+from suites.harness.run import checks, plan, runner
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.stopwatch import Stopwatch
 
 MODEL_FIELDS = {
     "rounds": 10,
@@ -103,31 +103,30 @@ def command(
             "--dry-run", help="List the cases and an estimate. Imports your Python files, and runs nothing else."
         ),
     ] = False,
-    with_timing: Annotated[bool, typer.Option("--timing", help="Print what the time of the run was spent on.")] = False,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure suites or models: check outputs, time the backends in turns, print which is faster, store the records."""
-    if dry_run and with_timing:
-        raise UsageError("--timing is of a run, and --dry-run runs nothing; leave out one of the two")
-    labels = targets.read_backends(backends) if backends is not None else None
+    labels = split_labels(backends) if backends is not None else None
     asked = {} if generations is None else {"generations": generations}
     of_model = {"--threads": threads, "--set": chosen, "--precision": precision}
-    given = targets.given_options(of_model)
+    counts = (
+        sorted({1, count_processors()})
+        if threads is None
+        else [models.read_value(one) for one in targets.split_list(threads)]
+    )
 
     def make_plans() -> list[plan.RunPlan]:
-        if baseline is not None:
-            targets.check_backend("--baseline", baseline)
         rows = [BackendRef("engine", {"recipe": str(path)}).spelling for path in recipe or ()]
         plans = []
         for name in targets_:
             if targets.is_model(name):
-                suite = _make_suite(name, chosen or [], threads, precision)
+                suite = targets.suite_of_model(name, chosen or [], counts, precision, **MODEL_FIELDS)
             else:
-                suite = _load_suite(name, given)
+                targets.check_suite(name, of_model)
+                suite = load(find(name))
             suite = plan.add_rows(suite.model_copy(update=asked), labels, rows)
             plans.append(plan.make(suite, only, None, baseline))
-        _check_distinct(targets_, plans)
         return plans
 
     folder = store.results_folder(results)
@@ -136,88 +135,33 @@ def command(
     with versions.without_building() if dry_run else nullcontext():
         if unbuilt:
             plans = make_plans()
-        for line in _list_excess_threads(plans):
-            print(line, file=sys.stderr)
         if dry_run:
-            for line in (*_list_too_large(plans), *_list_without_backend(plans)):
+            for line in _list_impossible(plans):
                 print(line, file=sys.stderr)
             _dry_run(plans, folder, as_json=as_json)
             return
     invocation: Invocation = context.obj
     suites = [find(name) for name in targets_ if not targets.is_model(name)]
     invocation.note_files([*suites, *(path for one in plans for path in one.list_files())])
-    stopwatch = Stopwatch()
     with progress.reporter() as reporter:
         cases = [case for one in plans for case, _ in one.cases]
         check_recipes(recipe or (), cases, plans[0].suite.timeouts, reporter)
-        for line in _list_missing_data(plans):
+        for line in (line for one in plans if one.suite.accuracy for line in scoring.list_missing_data(one)):
             reporter.say(f"accuracy will be missing: {line}")
-        outcomes = [measure_plan(one, folder, reporter, stopwatch, invocation) for one in plans]
+        outcomes = [measure_plan(one, folder, reporter, invocation) for one in plans]
     invocation.end()
     if as_json:
         print_json([one.to_dict() | show.describe_accuracy(store.read(one.path)) for one in outcomes])
     else:
         for name, outcome in zip(targets_, outcomes, strict=True):
-            _show(outcome, with_answer=targets.is_model(name))
-    if with_timing:
-        timing.print_timing(console(stderr=as_json), stopwatch)
+            print_report(console(), show.describe_rows(store.read(outcome.path), outcome.summaries))
+            if targets.is_model(name):
+                printer = console()
+                printer.print()
+                write_paragraph(printer, answer.write_answer(outcome.summaries), style="bold")
+            print(f"stored: {outcome.path}")
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
-
-
-def _list_excess_threads(plans: Sequence[plan.RunPlan]) -> list[str]:
-    """A note for each number of threads that is larger than the number of processors; its rows will have no time."""
-    usable = count_processors()
-    counts = sorted({case.threads for one in plans for case, _ in one.cases if case.threads > usable})
-    may_use = f"this process may use {count(usable, 'processor')}"
-    return [f"cases with {number} threads will be unavailable: {may_use}" for number in counts]
-
-
-def _list_too_large(plans: Sequence[plan.RunPlan]) -> list[str]:
-    """A note for each case that this machine has too little memory for; its rows would fail."""
-    memory = machine.facts()["memory_bytes"]
-    reasons = {case.id: room.explain_excess(case, memory) for one in plans for case, _ in one.cases}
-    return [f"{case} cannot run here: {reason}" for case, reason in reasons.items() if reason is not None]
-
-
-def _list_without_backend(plans: Sequence[plan.RunPlan]) -> list[str]:
-    """A note for all cases that none of their backends can run for the same reasons.
-
-    Cases with too many threads have a note already.
-    """
-    usable, found = count_processors(), dict[str, list[str]]()
-    for case, refs in {case.id: (case, refs) for one in plans for case, refs in one.cases}.values():
-        reasons = {ref.label: checks.unavailable(case, ref) for ref in refs if ref.copy == 1}
-        if case.threads <= usable and None not in reasons.values():
-            told = "; ".join(f"{label}: {reason}" for label, reason in reasons.items())
-            found.setdefault(told, []).append(case.id)
-    lines = []
-    for told, cases in found.items():
-        names = cases[0] if len(cases) == 1 else f"{cases[0]} and {count(len(cases) - 1, 'further case')}"
-        lines.append(f"{names} cannot run here, because no backend can ({told})")
-    return lines
-
-
-def _list_missing_data(plans: Sequence[plan.RunPlan]) -> list[str]:
-    return [line for one in plans if one.suite.accuracy for line in scoring.list_missing_data(one)]
-
-
-def measure_plan(
-    asked: plan.RunPlan,
-    folder: Path,
-    reporter: Reporter,
-    stopwatch: Stopwatch | None = None,
-    invocation: Invocation | None = None,
-) -> runner.Outcome:
-    """Time a plan, then score its accuracy if the suite says so."""
-    stopwatch = stopwatch or Stopwatch()
-    outcome = runner.run(
-        asked, folder, reporter, invocation=invocation, measure_roofs=roofs.measure, stopwatch=stopwatch
-    )
-    if asked.suite.accuracy:
-        with stopwatch.time("accuracy"), stdout_as_stderr():
-            scoring.score(asked, outcome.path, reporter)
-    return outcome
 
 
 def _has_scored(outcome: runner.Outcome) -> bool:
@@ -225,42 +169,28 @@ def _has_scored(outcome: runner.Outcome) -> bool:
     return all(line.status in HARMLESS for line in store.read(outcome.path).of(AccuracyRecord))
 
 
-def _check_distinct(names: Sequence[str], plans: Sequence[plan.RunPlan]) -> None:
-    """UsageError if two targets ask for the same measurements."""
-    known: dict[str, str] = {}
-    for name, one in zip(names, plans, strict=True):
-        other = known.get(one.digest)
-        if other is not None:
-            if other == name:
-                raise UsageError(f"{name} is given twice; give it once")
-            raise UsageError(f"{other} and {name} ask for the same measurements; give one of them")
-        known[one.digest] = name
+def _list_impossible(plans: Sequence[plan.RunPlan]) -> list[str]:
+    """A line for all cases that no backend can run here, for the same reasons."""
+    found: dict[str, list[str]] = {}
+    for case, refs in {case.id: (case, refs) for one in plans for case, refs in one.cases}.values():
+        reasons = {ref.label: checks.unavailable(case, ref) for ref in refs if ref.copy == 1}
+        if None not in reasons.values():
+            found.setdefault("; ".join(f"{label}: {text}" for label, text in reasons.items()), []).append(case.id)
+    return [f"cannot run here: {', '.join(cases)}: no backend can ({text})" for text, cases in found.items()]
 
 
-def _make_suite(name: str, chosen: Sequence[str], threads: str | None, precision: str | None) -> Suite:
-    """The suite of a model: at one thread and at all, unless `threads` says otherwise."""
-    counts = sorted({1, count_processors()}) if threads is None else targets.read_counts("--threads", threads)
-    return targets.suite_of_model(name, chosen, counts, precision, **MODEL_FIELDS)
-
-
-def _load_suite(name: str, given: Sequence[str]) -> Suite:
-    """The suite of this name or file.
-
-    Raises:
-        UsageError: no such suite, or an option is given that only models have.
-    """
-    targets.check_suite(name, given)
-    return load(find(name))
-
-
-def _show(outcome: runner.Outcome, *, with_answer: bool) -> None:
-    show.print_run(outcome.summaries, outcome.environment, store.read_start(outcome.path.stem))
-    show.print_tradeoffs(outcome.summaries, store.read(outcome.path))
-    if with_answer:
-        printer = console()
-        printer.print()
-        write_paragraph(printer, answer.write_answer(outcome.summaries), style="bold")
-    print(f"stored: {outcome.path}")
+def measure_plan(
+    asked: plan.RunPlan,
+    folder: Path,
+    reporter: Reporter,
+    invocation: Invocation | None = None,
+) -> runner.Outcome:
+    """Time a plan, then score its accuracy if the suite says so."""
+    outcome = runner.run(asked, folder, reporter, invocation=invocation, measure_roofs=roofs.measure)
+    if asked.suite.accuracy:
+        with stdout_as_stderr():
+            scoring.score(asked, outcome.path, reporter)
+    return outcome
 
 
 def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> None:
@@ -268,19 +198,9 @@ def _dry_run(plans: Sequence[plan.RunPlan], folder: Path, *, as_json: bool) -> N
     found: list[dict[str, Any]] = []
     for one in plans:
         seconds, basis = one.estimate(folder)
+        about = {"workers": one.units(), "estimate_s": round(seconds), "basis": basis, "accuracy": one.suite.accuracy}
         cases = {case.id: [ref.label for ref in refs] for case, refs in one.cases}
-        fields = plan.list_fields(one.cases)
-        found.append(
-            {
-                "suite": one.suite.name,
-                "cases": cases,
-                "fields": fields,
-                "workers": one.units(),
-                "estimate_s": round(seconds),
-                "basis": basis,
-                "accuracy": one.suite.accuracy,
-            }
-        )
+        found.append({"suite": one.suite.name, "cases": cases, "fields": plan.list_fields(one.cases), **about})
     if as_json:
         print_json(found)
         return

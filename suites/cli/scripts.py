@@ -17,6 +17,8 @@ from suites.harness.declare.spec import ModelSweep, Suite
 from suites.harness.errors import UsageError
 from suites.harness.judge.ablation import MODES
 from suites.harness.present import markdown, progress, rows
+from suites.harness.present.report import Paragraph, Part, print_report
+from suites.harness.present.table import Table
 from suites.harness.record import lookup, store
 from suites.harness.record.schema import AblationRecord, Summary
 from suites.harness.run import ablate, plan
@@ -28,19 +30,12 @@ def make_parser(description: str | None, marker: str = "") -> argparse.ArgumentP
     if marker:
 
         def read_page(text: str) -> Path:
-            markdown.read_between(path := read_path(text), marker)  # before minutes of measuring
+            markdown.read_between(path := Path(text), marker)  # before minutes of measuring
             check_writable(path)
             return path
 
         parser.add_argument("--into", type=read_page, help=f"write the Markdown between the markers {marker} of a file")
     return parser
-
-
-def read_path(text: str) -> Path:
-    """An argument that is a path. An empty text is refused, because `Path` reads it as the current folder."""
-    if not text:
-        raise argparse.ArgumentTypeError("expected a path, got an empty text")
-    return Path(text)
 
 
 def publish(text: str, into: Path | None, marker: str) -> None:
@@ -97,7 +92,7 @@ def _compare(
     source = parser.add_mutually_exclusive_group()
     source.add_argument("model", nargs="*", default=[], help="see `enginebench list models`; also path.py:factory")
     source.add_argument("--stored", metavar="RUN", help=f"a stored run {lookup.HELP}: measure nothing")
-    parser.add_argument("--results", type=read_path, help="where runs lie, instead of results/")
+    parser.add_argument("--results", type=Path, help="where runs lie, instead of results/")
     given = parser.parse_args()
     results = store.results_folder(given.results)
     known = {sweep.name: sweep for sweep in suite.models}
@@ -109,12 +104,14 @@ def _compare(
         into = ["--into", str(given.into), "--marker", marker] if given.into else []
         app(["show", str(path), *into], standalone_mode=False)
     elif given.into:
-        tables = [f"**`{case}`**\n\n{markdown.pipes(lines)}" for case, lines in _list_tables(path, cells)]
+        tables = [f"**`{case}`**\n\n{table.to_markdown()}" for case, table in _list_tables(path, cells)]
         heading = markdown.heading(store.read(path).environment)
         markdown.write_between(given.into, marker, "\n\n".join([heading, *tables, legend]))
     else:
-        for case, lines in _list_tables(path, cells):
-            rows.print_rows(console(), lines, case, legend)
+        parts: list[Part] = [
+            one for case, table in _list_tables(path, cells) for one in (Paragraph(case, "bold"), table)
+        ]
+        print_report(console(), [*parts, Paragraph(legend, "dim")])
 
 
 def _find(results: Path, name: str, switches: Sequence[str] | None) -> Path:
@@ -137,7 +134,7 @@ def _measure(suite: Suite, results: Path, switches: Sequence[str] | None) -> Pat
         return ablate.run(request, results, reporter).paths[0]
 
 
-def _list_tables(path: Path, cells: Mapping[str, rows.Cell]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Case -> its table, headings first."""
+def _list_tables(path: Path, cells: Mapping[str, rows.Cell]) -> Iterator[tuple[str, Table]]:
+    """Case -> its table."""
     for case, part in suites.load_runs(path).groupby("case", sort=False):
-        yield str(case), rows.write_lines(rows.read_rows(part), cells)
+        yield str(case), rows.make_table(rows.read_rows(part), cells)

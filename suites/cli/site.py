@@ -15,9 +15,9 @@ from suites.site.build import build_site
 
 
 def command(
-    out: Annotated[
-        Path, path_option("--out", "path of a folder", help="Folder to write; an earlier site in it is replaced.")
-    ] = Path("site"),
+    out: Annotated[Path, path_option("--out", help="Folder to write; an earlier site in it is replaced.")] = Path(
+        "site"
+    ),
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -31,8 +31,7 @@ def command(
     built = build_site(collection, out, folder / "asv")
     if built.asv.problem:
         what = "incomplete" if built.asv.page else "left out"
-        remedy = f"; run: {built.asv.command}" if built.asv.command else ""
-        sys.stderr.write(f"pages of asv {what}: {built.asv.problem}{remedy}\n")
+        sys.stderr.write(f"pages of asv {what}: {built.asv.problem}\n")
     if as_json:
         found = {"folder": str(built.folder), "pages": built.pages, "problems": list(built.problems)}
         print_json(found | {"asv": asdict(built.asv)})

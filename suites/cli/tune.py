@@ -42,7 +42,6 @@ def command(
         Path | None,
         path_option(
             "--into",
-            "path of a folder",
             help="Folder for the table (default: the user's cache, which programs read).",
         ),
     ] = None,
@@ -56,12 +55,11 @@ def command(
     ref = targets.read_engine(backend)
     targets.check_form(model, ref, "tune is for PyTorch modules")
     arguments = targets.read_arguments(model, chosen or [])
-    if precision not in PRECISIONS:
-        raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
-    if into is not None and into.exists() and not into.is_dir():
-        raise UsageError(f"--into {into}: expected a folder")
-    if (reason := device.load(CUDA).unavailable()) is not None:
-        raise UsageError(f"tune measures kernels of a GPU: {reason}")
+    if into is not None and into.is_file():
+        raise UsageError(f"--into {into}: is a file; expected a folder")
+    reason = _explain_refusal(model, precision, ref)
+    if reason is not None:
+        raise UsageError(f"tune {model}: {reason}")
     found = _tune(model, arguments, precision, ref, rounds, into)
     if as_json:
         print_json([one.to_dict() for one in found])
@@ -73,14 +71,22 @@ def command(
     print(f"stored: {found[0].path}")
 
 
+def _explain_refusal(model: str, precision: str, ref: BackendRef) -> str | None:
+    """Why the kernels of the model cannot be measured on the GPU of this machine; None if they can be."""
+    if precision not in PRECISIONS:
+        return unknown("precision", precision, PRECISIONS)
+    return (
+        device.load(CUDA).unavailable()
+        or registry.unable(ref, Case(model, {}, 1, precision, device=CUDA))
+        or checks.cannot_convert(models.get(model), precision)
+    )
+
+
 def _tune(
     model: str, arguments: Mapping[str, Any], precision: str, ref: BackendRef, rounds: int, into: Path | None
 ) -> Sequence[Tuning]:
     """What the programs of the model answer, one or two."""
     found = models.get(model)
-    reason = registry.unable(ref, Case(model, {}, 1, precision, device=CUDA)) or checks.cannot_convert(found, precision)
-    if reason is not None:
-        raise UsageError(f"model {model}: {reason}")
     place = device.load(CUDA)
     with stdout_as_stderr():
         try:
@@ -96,8 +102,6 @@ def _tune(
             state = program.new_state()
             more = {"state": state} if len(state) else {}
             return [program.tune(*inputs, rounds=rounds, folder=into, **more)]
-        except SystemExit as error:
-            raise UsageError(f"model {model} ended the process: exit({error.code})") from None
         except Unavailable as error:
             raise UsageError(f"model {model}: {error}") from None
 

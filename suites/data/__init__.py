@@ -136,11 +136,7 @@ def missing(name: str) -> str | None:
 
 
 def path(name: str, *parts: str) -> Path:
-    """A file of a source. DataError where the source was not fetched, or has no such file."""
-    lacks = missing(name)
-    if lacks:
+    """A file of a source. DataError where the source was not fetched."""
+    if (lacks := missing(name)) is not None:
         raise DataError(f"{name} is not here: {lacks}")
-    found = folder(name).joinpath(*parts)
-    if not found.exists():
-        raise DataError(f"{found} is gone: delete {folder(name)} and run enginebench data fetch {name}")
-    return found
+    return folder(name).joinpath(*parts)

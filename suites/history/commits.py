@@ -11,7 +11,7 @@ from pathlib import Path
 from suites.backends import revisions
 from suites.harness.errors import UsageError
 from suites.harness.record import machine
-from suites.harness.record.surroundings import output
+from suites.harness.record.system import output
 
 ENGINE = ("engine", "csrc", "CMakeLists.txt")
 """What an engine is made of. A commit that changes nothing of it has the engine of its parent."""
@@ -35,15 +35,8 @@ class Commit:
 
 
 def find_repository(given: Path | None) -> Path:
-    """The checkout whose commits are measured: `given`, or the one that this package lies in.
-
-    Raises:
-        UsageError: this package lies in none.
-    """
-    root = machine.checkout() if given is None else given.resolve()
-    if root is None:
-        raise UsageError("enginebench is not run from a checkout; --repository must name one, a clone with .git")
-    return root
+    """The checkout whose commits are measured: `given`, the one that this package lies in, or the current folder."""
+    return (given or machine.checkout() or Path.cwd()).resolve()
 
 
 def has_changes(repository: Path) -> bool:
@@ -58,25 +51,19 @@ def list_commits(repository: Path, since: str, until: str = "HEAD", every: int =
     always the last one.
 
     Raises:
-        UsageError: no such commit; `since` is no ancestor of `until`; nothing between them changes the engine.
+        UsageError: no such commit; `since` is no ancestor of `until`, or nothing between them changes the engine.
     """
-    first, last = (_find(repository, option, text) for option, text in (("--since", since), ("--until", until)))
-    if output("git", "-C", str(repository), "merge-base", "--is-ancestor", first, last) is None:
-        raise UsageError(f"--since {since}: no ancestor of {until}")
+    first, last = (revisions.find_commit(repository, text) for text in (since, until))
+    if first is None or last is None:
+        unknown = f"--since {since!r}" if first is None else f"--until {until!r}"
+        raise UsageError(f"{unknown}: no such commit of {repository}")
     later = _log(repository, f"{first}..{last}", "--", *ENGINE)
-    if not later:
-        raise UsageError(f"no commit after {since} up to {until} changes {', '.join(ENGINE)}")
-    found = [*_log(repository, "-1", first), *later]
-    chosen = [index for index in range(len(found)) if index % every == 0 or index == len(found) - 1]
+    if not later or output("git", "-C", str(repository), "merge-base", "--is-ancestor", first, last) is None:
+        raise UsageError(f"no commit from {since} to its descendant {until} changes {', '.join(ENGINE)}")
+    commits = [*_log(repository, "-1", first), *later]
+    chosen = [index for index in range(len(commits)) if index % every == 0 or index == len(commits) - 1]
     skipped = [later - earlier - 1 for earlier, later in itertools.pairwise(chosen)]
-    return [replace(found[index], skipped=count) for index, count in zip(chosen, [0, *skipped], strict=True)]
-
-
-def _find(repository: Path, option: str, text: str) -> str:
-    name = revisions.find_commit(repository, text)
-    if name is None:
-        raise UsageError(f"{option} {text!r}: no such commit of {repository}")
-    return name
+    return [replace(commits[index], skipped=count) for index, count in zip(chosen, [0, *skipped], strict=True)]
 
 
 def _log(repository: Path, *arguments: str) -> Sequence[Commit]:

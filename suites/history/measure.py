@@ -67,13 +67,16 @@ def measure(request: Request, results: Path, reporter: Reporter, invocation: Inv
         reason = _shorten(failed[request.commits[-1].name])
         raise UsageError(f"no engine of {len(request.commits)} commits could be built; the newest: {reason}")
     plan = make_plan(request, engines)
-    if request.is_timed:
+    if plan.cases:
         path = runner.run(plan, results, reporter, invocation=invocation).path
-    else:
-        path = _store_environment(plan, results)
+    else:  # a record without times
+        environment = runner.describe_environment(plan)
+        path = store.new_path(results, plan.suite.name, environment)
+        with store.Writer(path) as writer:
+            writer.append(environment)
     if (run := store.read(path)).of(CommitRecord):
         return run
-    refs = [one.ref for one in keep_changes(engines)]
+    refs = [engine.ref for engine in keep_changes(engines)]
     counts = count_programs([(case, refs) for case in request.cases], request.suite.timeouts, reporter)
     with store.Writer(path, resume=True) as writer:
         writer.append(*describe_commits(request, engines, failed, counts))
@@ -93,9 +96,9 @@ def build_engines(
         try:
             folder = revisions.prepare(repository, commit.name, reporter.say)
             ref = BackendRef.parse(versions.resolve(f"{versions.PREFIX}{folder}", Path.cwd()))
-        except (revisions.CannotBuild, UsageError) as error:
+        except UsageError as error:
             # A record names no folder: what is wrong with the engine of the worktree is wrong with this commit.
-            reason = str(error).replace(f"backend '{versions.PREFIX}{folder}': ", "").replace(str(folder), short)
+            reason = str(error).replace(str(folder), short)
             failed[commit.name] = tidy(reason)
             reporter.say(f"{short}: {_shorten(reason)}")
             continue
@@ -110,49 +113,29 @@ def _shorten(reason: str) -> str:
 
 def keep_changes(engines: Sequence[Engine]) -> list[Engine]:
     """The engines without those that are the same as the one before."""
-    return [one for index, one in enumerate(engines) if not index or one.digest != engines[index - 1].digest]
+    return [engine for index, engine in enumerate(engines) if not index or engine.digest != engines[index - 1].digest]
 
 
 def make_plan(request: Request, engines: Sequence[Engine]) -> RunPlan:
-    """Every case with the engines that differ, consecutive ones in one part.
-
-    Raises:
-        UsageError: all engines are the same, so there is nothing to compare.
-    """
-    changed = keep_changes(engines)
-    first = changed[0].ref
-    if not request.is_timed:
-        return RunPlan(_name_rows(request.suite, first), [])
-    if len(changed) < 2:
-        raise UsageError(f"the engines of these {len(engines)} commits are the same: there is nothing to time")
-    labels = [one.ref.label for one in changed]
+    """Every case with the engines that differ, consecutive ones in one part; no case where nothing is to be timed."""
+    refs = [engine.ref for engine in keep_changes(engines)]
+    first = refs[0]
+    suite = request.suite.model_copy(update={"baseline": first.label, "backends": [first.label]})
+    if not request.is_timed or len(refs) < 2:
+        return RunPlan(suite, [])
+    labels = [ref.label for ref in refs]
     step = TOGETHER - 1
     parts = [labels[begin : begin + TOGETHER] for begin in range(0, len(labels) - 1, step)]
     parts[0].insert(1, first.again().label)
-    refs = with_twin([one.ref for one in changed], first.label)
-    cases = [(case, refs) for case in request.cases]
-    divided = {case.id: parts for case in request.cases} if len(parts) > 1 else {}
-    return RunPlan(_name_rows(request.suite, first), cases, divided)
-
-
-def _name_rows(suite: Suite, first: BackendRef) -> Suite:
-    return suite.model_copy(update={"baseline": first.label, "backends": [first.label]})
-
-
-def _store_environment(plan: RunPlan, results: Path) -> Path:
-    """Begin a record without times."""
-    environment = runner.describe_environment(plan)
-    path = store.new_path(results, plan.suite.name, environment)
-    with store.Writer(path) as writer:
-        writer.append(environment)
-    return path
+    cases = [(case, with_twin(refs, first.label)) for case in request.cases]
+    return RunPlan(suite, cases, {case.id: parts for case in request.cases} if len(parts) > 1 else {})
 
 
 def describe_commits(
     request: Request, engines: Sequence[Engine], failed: dict[str, str], counts: Counts
 ) -> list[CommitRecord]:
     """A line for each commit. An engine that equals the one before has its label and its counts."""
-    by_name = {one.commit.name: one for one in engines}
+    by_name = {engine.commit.name: engine for engine in engines}
     lines: list[CommitRecord] = []
     before: CommitRecord | None = None
     for commit in request.commits:
@@ -170,14 +153,14 @@ def describe_commits(
             is_same = before is not None and before.digest == engine.digest
             label = before.backend if before is not None and is_same else engine.ref.label
             cases = {case.id: _describe_case(counts, case.id, str(label)) for case in request.cases}
-            told = {"status": "built", "backend": label, "digest": engine.digest, "cases": cases}
-            line = before = line.model_copy(update=told)
+            built = {"status": "built", "backend": label, "digest": engine.digest, "cases": cases}
+            line = before = line.model_copy(update=built)
         lines.append(line)
     return lines
 
 
 def _describe_case(counts: Counts, case: str, label: str) -> CountedCase:
-    found = counts[case, label]
-    if found.facts is None:
-        return CountedCase(reason=found.reason or found.status)
-    return CountedCase(facts=found.facts.model_copy(update={"details": None}))
+    counted = counts[case, label]
+    if counted.facts is None:
+        return CountedCase(reason=counted.reason or counted.status)
+    return CountedCase(facts=counted.facts.model_copy(update={"details": None}))

@@ -8,19 +8,14 @@ import sys
 
 from engine.suggest import unknown
 from suites.models import user
-from suites.models._spec import ModelError, ModelSpec, UnknownModel
+from suites.models._spec import ModelSpec, UnknownModel
 
 
 def _declared() -> dict[str, ModelSpec]:
-    found: dict[str, ModelSpec] = {}
-    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
-        if module.ispkg or module.name.startswith("_"):
-            continue
-        for spec in importlib.import_module(f"suites.models.{module.name}").MODELS:
-            if spec.name in found:
-                raise ModelError(f"model {spec.name} is declared twice, again in suites/models/{module.name}.py")
-            found[spec.name] = spec
-    return found
+    files = pkgutil.iter_modules(sys.modules[__package__].__path__)
+    names = [one.name for one in files if not one.ispkg and not one.name.startswith("_")]
+    modules = [importlib.import_module(f"suites.models.{name}") for name in names]
+    return {spec.name: spec for module in modules for spec in module.MODELS}
 
 
 def names() -> tuple[str, ...]:

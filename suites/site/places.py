@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from suites.harness.judge import stats
+from suites.harness.judge.judged_case import JudgedCase, Lead, get_column, judge_cases, lead_over
 from suites.harness.judge.machine_noise import RUNS_READ, MachineNoise, PairMedian, read_pair_medians
-from suites.harness.judge.standing import Lead, Standing, get_column, judge_cases, lead_over
 from suites.harness.judge.summary import judge_pair
 from suites.harness.record import lookup
 from suites.harness.record.collection import Collection
@@ -25,13 +26,13 @@ class Place:
 
     Attributes:
         run: the run.
-        standing: the case.
+        judged: the case.
         leads: label -> the engine against that backend, for every other backend that has a time.
         faults: label -> why its row is superseded; rows without a fault are left out.
     """
 
     run: Run
-    standing: Standing
+    judged: JudgedCase
     leads: Mapping[str, Lead]
     faults: Mapping[str, str]
 
@@ -43,7 +44,18 @@ class Place:
     @property
     def row(self) -> Summary:
         """A row of the case, which says what the case is."""
-        return next(iter(self.standing.rows.values()))
+        return next(iter(self.judged.rows.values()))
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Which run measured what is shown."""
+    return {
+        "machine": run.environment.machine,
+        "run": run.name,
+        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
+        "commit": run.environment.commit,
+        "dirty": bool(run.environment.dirty),
+    }
 
 
 def choose_places(collection: Collection) -> list[Place]:
@@ -57,10 +69,11 @@ def choose_places(collection: Collection) -> list[Place]:
     for run in collection.runs:
         machines.setdefault(run.environment.machine, []).append(run)
     for runs in machines.values():
-        chosen: dict[str, tuple[int, Run, Standing]] = {}
+        chosen: dict[str, tuple[int, Run, JudgedCase]] = {}
         for run in runs:  # oldest first, so that a newer one replaces it
-            for one in _judge_run(run):
-                rivals = _count_rivals(one)
+            for one in judge_cases(run.summaries()) if lookup.is_measurement(run) else ():
+                peers = {get_column(row) for row in one.timed if row.role == "peer"}
+                rivals = 0 if one.engine is None else len(peers)
                 if one.case not in chosen or rivals >= chosen[one.case][0]:
                     chosen[one.case] = rivals, run, one
         samples, knowledge = SamplesOfRuns(), _Knowledge(runs)
@@ -69,17 +82,6 @@ def choose_places(collection: Collection) -> list[Place]:
             reasons = {label: collection.faults.reason(run.name, row) for label, row in one.rows.items()}
             found.append(Place(run, one, leads, {label: text for label, text in reasons.items() if text}))
     return sorted(found, key=lambda place: place.run.name, reverse=True)
-
-
-def _count_rivals(one: Standing) -> int:
-    """How many other backends, not counting their forms, have a time beside the engine's."""
-    if one.engine is None:
-        return 0
-    return len({get_column(row) for row in one.timed if row.role == "peer"})
-
-
-def _judge_run(run: Run) -> Sequence[Standing]:
-    return judge_cases(run.summaries()) if lookup.is_measurement(run) else ()
 
 
 class SamplesOfRuns:
@@ -114,13 +116,11 @@ class _Knowledge:
     def find_spread(self, run: Run, row: Summary) -> stats.Spread:
         """From the A/A pairs of earlier runs, and of the run itself up to the case of `row`."""
         number = self._places[run.name]
-        noise = MachineNoise()
-        for earlier in self._runs[max(0, number - RUNS_READ) : number]:
-            for one in self._read(earlier):
-                noise.add(one.threads, [one.value], one.place)
+        earlier = self._runs[max(0, number - RUNS_READ) : number]
         mine = self._read(run)
         last = max((index for index, one in enumerate(mine) if one.case == row.case), default=len(mine) - 1)
-        for one in mine[: last + 1]:
+        noise = MachineNoise()
+        for one in (*(pair for other in earlier for pair in self._read(other)), *mine[: last + 1]):
             noise.add(one.threads, [one.value], one.place)
         return noise.spread(row.threads, row.device)
 
@@ -131,7 +131,7 @@ class _Knowledge:
 
 
 def _compare_with_engine(
-    run: Run, one: Standing, samples: SamplesOfRuns, knowledge: _Knowledge
+    run: Run, one: JudgedCase, samples: SamplesOfRuns, knowledge: _Knowledge
 ) -> Iterator[tuple[str, Lead]]:
     """Label -> the engine's lead over it. What the record says itself is taken from there."""
     engine = one.engine
@@ -147,11 +147,9 @@ def _compare_with_engine(
         if compared is None:
             spread = spread or knowledge.find_spread(run, engine)
             mine, theirs = (samples.find(run, one.case, name) for name in (engine.backend, label))
-            compared = Compared(
-                backend=label, **judge_pair(mine, theirs, spread, floor, run.environment.plan.same_within)
-            )
-        lead = lead_over(compared)
-        if lead is not None:
+            judged = judge_pair(mine, theirs, spread, floor, run.environment.plan.same_within)
+            compared = Compared(backend=label, **judged)
+        if (lead := lead_over(compared)) is not None:
             yield label, lead
 
 

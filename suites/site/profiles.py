@@ -12,6 +12,7 @@ from suites.harness.record import lookup
 from suites.harness.record.collection import Collection
 from suites.harness.record.launches import NodeRecord
 from suites.harness.record.store import Run
+from suites.site.places import describe_run
 
 LEGEND = NODE_LEGEND
 
@@ -58,18 +59,14 @@ def choose_profiles(collection: Collection) -> list[StoredProfile]:
 
 def describe_profile(profile: StoredProfile) -> dict[str, Any]:
     """What the scripts of a page read: a point for each launch that computes, and a table of all launches."""
-    run, first = profile.run, profile.nodes[0]
+    first = profile.nodes[0]
     parts = re.search(r"/t(\d+)/([^/]+)", profile.case)
     return {
-        "machine": profile.machine,
+        **describe_run(profile.run),
         "case": profile.case,
         "threads": int(parts[1]) if parts else None,
         "precision": parts[2] if parts else "",
         "backend": profile.backend,
-        "run": run.name,
-        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
-        "commit": run.environment.commit,
-        "dirty": bool(run.environment.dirty),
         "roofs": describe_node_roofs(profile.nodes),
         "peak": first.peak_flops,
         "bandwidth": first.bandwidth,

@@ -153,7 +153,7 @@ def test_the_messages_of_a_program_on_a_gpu(page):
         ),
         ("(as by a system that runs out of memory)", "suites/harness/run/session.py", None),
         ("so the backends take turns in", "suites/harness/run/runner.py", None),
-        ("memory has no room for", "suites/harness/run/runner.py", None),
+        ("do not fit into memory, so the backends take turns", "suites/harness/run/runner.py", None),
         (
             "relative error 3.10e-02, allowed",
             "suites/harness/judge/verify.py",

@@ -52,10 +52,11 @@ def _run(options: argparse.Namespace) -> int:
     print(summary.findings(results, options.folder))
     if options.into:
         from suites.harness.present import markdown
-        from suites.harness.record import store
+        from suites.harness.record import machine
+        from suites.harness.record.schema import Provenance
 
         sanitized = "ASan and UBSan" if campaign.is_sanitized(options.native) else "no sanitizers"
-        heading = f"{markdown.heading(store.here())} Built with {sanitized}."
+        heading = f"{markdown.heading(Provenance(**machine.environment()))} Built with {sanitized}."
         markdown.write_between(options.into, "fuzz", f"{heading}\n\n{text}")
     return 1 if results.findings else 0
 

@@ -26,7 +26,6 @@ from suites.harness.errors import UsageError
 from suites.harness.judge import ablation
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, LEAVE_ONE_OUT, PAIR, Ablation
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.simulate import Noise, bursts
 from suites.harness.present import ablation_table
 from suites.harness.record import store
 from suites.harness.record.invocation import Invocation
@@ -35,6 +34,7 @@ from suites.harness.run import ablate
 from tests import messages
 from tests.harness import planted_switches as planted
 from tests.harness import records
+from tools.simulated_noise import Noise, bursts
 
 FILE = Path(__file__).with_name("planted_switches.py")
 CASE = Case("mlp", {"batch": 1})
@@ -413,7 +413,7 @@ def test_pairs_of_fewer_than_two_switches_are_said_to_be_none_and_store_no_run(t
     arguments = [*ARGUMENTS[: ARGUMENTS.index("--switches") + 1], "no_op", *ARGUMENTS[-6:]]
     answer = json.loads(enginebench(*arguments, "--results", str(tmp_path), "--json"))
     assert len(answer["paths"]) == len(list(tmp_path.rglob("*.jsonl"))) == 1
-    assert "no pairs, because fewer than two switches changed the program" in capsys.readouterr().err
+    assert "no pairs, because no two switches that were timed can be left out together" in capsys.readouterr().err
 
 
 def test_facts_are_those_of_the_program_that_is_timed():
@@ -442,7 +442,7 @@ def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):
     text = enginebench("show", name, *outcome[1], "--markdown")
     row, counts = (line for line in text.splitlines() if line.startswith("| `pays20`"))
     assert "| faster |" in row
-    assert "11 (+1)" in counts
+    assert "11\N{NO-BREAK SPACE}(+1)" in counts
     assert "Not reached (the same program, so not timed): no_op." in text
     note = "Reference kernels, which are slow, run 1 of 4 launches of planted_switches.py:Planted["
     assert note in text
@@ -492,18 +492,8 @@ def test_the_numbers_are_there_for_a_spreadsheet(outcome):
 def test_unknown_switches_and_backends_without_any_are_refused():
     with pytest.raises(UsageError, match="fuse_gelu"):
         ablate.of_backend("engine", ["fuse_geluu"])
-    with pytest.raises(UsageError, match=r"eager has no switches; these have: .*engine"):
+    with pytest.raises(UsageError, match="eager: it has no switches"):
         ablate.of_backend("eager")
-
-
-@pytest.mark.parametrize("names", ["pass,pass", "fuse_gelu, pass,fuse_gelu"])
-def test_a_switch_that_is_named_twice_is_refused(names, capsys, tmp_path):
-    with pytest.raises(SystemExit) as ended:
-        main(["ablate", "mlp", "--switches", names, "--dry-run", "--results", str(tmp_path)])
-    printed = capsys.readouterr()
-    assert (ended.value.code, printed.out) == (2, "")
-    twice = names.partition(",")[0]
-    assert printed.err == f"enginebench: --switches names {twice} twice; name it once\n"
 
 
 @pytest.mark.parametrize(

@@ -422,8 +422,11 @@ MISTAKES = {
     "precision": (["mlp", "--precision", "int9"], "unknown precision 'int9'"),
     "backend": (["mlp", "--backends", "eagre"], "did you mean 'eager'"),
     "model": (["mlq"], "did you mean 'mlp'"),
-    "sensitivity": (["mlp", "--sensitivity", "int9"], "--sensitivity: unknown precision 'int9'"),
-    "precision that layers have": (["mlp", "--sensitivity", "fp32"], "--sensitivity: unknown precision 'fp32'"),
+    "sensitivity": (["mlp", "--sensitivity", "int9"], "unknown precision 'int9'"),
+    "precision that layers have": (
+        ["mlp", "--sensitivity", "fp32"],
+        "layers are compared with fp32",
+    ),
     "backends of layers": (
         ["mlp", "--sensitivity", "bf16", "--backends", "eager"],
         "so --backends has no effect",

@@ -147,52 +147,46 @@ def test_the_command_line_starts_without_what_takes_long_to_import(root):
             "leaves no case of suite quick. Its fields: attention 'manual', 'sdpa'; backend 'eager'",
         ),
         (["run", "default", "--backends", "eagre"], "did you mean 'eager'"),
-        (["run", "default", "--backends", ""], "--backends names none"),
-        (["run", "default", "--backends", " , "], "--backends names none"),
-        (["run", "default", "--backends", "eager,engine,eager"], "--backends names eager twice; name it once"),
-        (["profile", "mlp", "--backends", "eager,eager"], "--backends names eager twice; name it once"),
-        (["accuracy", "minilm", "--backends", "engine,engine"], "--backends names engine twice; name it once"),
         (["run", "default", "--backends", "engine[disabel=x]"], "did you mean 'disable'"),
         (["run", "default", "--backends", "engine[disable=fuse_atention]"], "did you mean 'fuse_attention'"),
         (["run", "qwen4", "--threads", "1"], "unknown suite or model 'qwen4'"),
         (["run", "default", "--threads", "1"], "--threads is for a model"),
         (["run", "default", "--set", "batch=1,2"], "--set is for a model"),
-        (["run", "minilm", "--threads", "1,1"], "each once"),
-        (["run", "minilm", "--threads", "0"], "whole numbers of at least 1"),
-        (["run", "minilm", "--threads", "all"], "whole numbers of at least 1"),
+        (["run", "minilm", "--threads", "1,1"], "each value once"),
+        (["run", "minilm", "--threads", "0"], "threads[0]: expected at least 1, got 0"),
+        (["run", "minilm", "--threads", "all"], "threads[0]: expected a whole number"),
         (["run", "minilm", "--set", "sequence"], "expected KEY=VALUE"),
         (["run", "minilm", "--set", "sequence=16,x"], "sequence='x' is no integer"),
         (["run", "transformer", "--set", "sequence=16,0"], "sequence=0 is no integer of at least 1"),
         (["run", "transformer", "--set", "sequence=0"], "sequence=0 is no integer of at least 1"),
         (["run", "minilm", "--set", "sequence=16,9999"], "at most 512"),
         (["run", "minilm", "--set", "sequense=16"], "did you mean 'sequence'"),
-        (["run", "minilm", "--set", "sequence=16", "--set", "sequence=8"], "sequence is given twice"),
+        (["run", "minilm", "--set", "sequence=16", "--set", "sequence=16"], "each value once"),
         (["profile", "mlp", "--set", "batch=1,2"], "--set batch: expected one value, got 2"),
         (["run", "minilm", "--precision", "fp32,bf61"], "did you mean 'bf16'"),
-        (["list", "modles"], "did you mean 'models'"),
         (["profile", "mpl"], "did you mean 'mlp'"),
         (["profile", "mlp", "--set", "bach=1"], "did you mean 'batch'"),
         (["profile", "mlp", "--set", "batch"], "expected KEY=VALUE"),
         (["profile", "mlp", "--backends", "eagre"], "did you mean 'eager'"),
-        (["profile", "mlp", "--backends", " , "], "--backends names none"),
         (["show", "none"], "unknown run 'none'"),
         (["show", "--csv", "--markdown"], "--csv and --markdown: each is a form of the whole output; give one of them"),
         (["show", "--csv", "--into", "a.md"], "--csv and --into: each is a form of the whole output; give one of them"),
         (
             ["run", "mlp", "--backends", "engine[disable=a,disable=b]"],
-            "disable is given twice; give it once, lists as a+b",
+            "name[key=value,...] with each key once",
         ),
         (["show", "--csv", "--json"], "--json and --csv: each is a form of the whole output; give one of them"),
         (["data", "fetch", "cifar1"], "did you mean 'cifar10'"),
         (["ablate", "brt"], "unknown suite or model 'brt'; did you mean 'bert'"),
         (["ablate", "bert", "--switches", "fuse_gelo"], "the nearest of"),
-        (["ablate", "bert", "--backend", "eager"], "has no switches; these have: "),
+        (
+            ["ablate", "bert", "--backend", "eager"],
+            "`enginebench list switches` names backends that have some",
+        ),
         (["ablate", "bert", "--backend", "onnxruntim"], "did you mean 'onnxruntime'"),
-        (["ablate", "bert", "--mode", "leave-out"], "expected both, leave-one-out, add-one-in"),
         (["ablate", "bert", "--set", "sequense=3"], "did you mean 'sequence'"),
         (["ablate", "bert", "--set", "sequence=many"], "sequence"),
         (["ablate", "default", "--threads", "2"], "a suite says it itself"),
-        (["show", "--svg", "a.png"], "expected a name that ends in .svg"),
         (["ablate", "mlp", "--csv", "/nowhere/a.csv"], "/nowhere/a.csv: cannot be written"),
     ],
 )
@@ -205,6 +199,18 @@ def test_a_mistake_is_one_message_and_exit_2(capsys, tmp_path, arguments, told):
     assert "Traceback" not in err
     assert out == ""
     assert not list(tmp_path.iterdir()), "told before anything is measured"
+
+
+def test_an_unknown_kind_of_list_is_told_the_kinds(capsys):
+    status, out, err = call(capsys, "list", "modles")
+    assert (status, out) == (2, "")
+    assert "'modles' is not one of 'models'" in err
+
+
+def test_a_backend_that_is_named_twice_runs_once(capsys, suite, tmp_path):
+    for names in ("eager,engine", "eager,engine,eager"):
+        _, out, _ = call(capsys, "run", suite, "--backends", names, "--dry-run", "--results", str(tmp_path))
+        assert "  eager, eager#2, engine\n" in out
 
 
 def test_a_size_of_0_is_swept_where_the_model_gives_it_a_meaning(capsys):
@@ -278,15 +284,14 @@ def test_ctrl_c_before_anything_is_stored_says_so(capsys, suite, monkeypatch, tm
     assert not store.run_files(tmp_path)
 
 
-@pytest.mark.parametrize("options", [[], ["--dry-run"], ["--dry-run", "--json"]])
-def test_more_threads_than_processors_are_told_before_anything_is_measured(capsys, planned, options, tmp_path):
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_dry_run_tells_of_more_threads_than_processors(capsys, options, tmp_path):
     usable = count_processors()
-    asked = ["run", "mlp", "--threads", f"{usable},1000", "--results", str(tmp_path)]
+    asked = ["run", "mlp", "--threads", f"{usable},1000", "--results", str(tmp_path), "--dry-run"]
     _, out, err = call(capsys, *asked, *options)
-    told = f"cases with 1000 threads will be unavailable: this process may use {usable} processor"
-    assert [line.rstrip("s") for line in err.splitlines() if "may use" in line] == [told]
+    assert err.startswith("cannot run here: mlp/b1/t1000/fp32: no backend can (eager: needs 1000 processors; ")
+    assert err.count("\n") == 1
     assert "may use" not in out
-    assert bool(planned) == (not options)
 
 
 def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):
@@ -296,7 +301,7 @@ def test_a_dry_run_counts_one_case_as_one(capsys, suite, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", '{"schema": 1', "hello\n"], ids=["empty", "cut", "foreign"])
-def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, monkeypatch, tmp_path):
+def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys, tmp_path):
     folder = store.runs_folder(tmp_path)
     for second in range(2):
         with store.Writer(folder / f"20261121T10111{second}Z_abc_mini.jsonl") as writer:
@@ -305,7 +310,6 @@ def test_a_file_that_cannot_be_read_is_left_out_unless_it_is_named(text, capsys,
     damaged = folder / "20261123T101112Z_abc_mini.jsonl"
     damaged.write_text(text)
     for arguments in (["show", "last"], ["show", "last:mini"], ["compare", "20261121T101110Z_abc_mini", "last"]):
-        monkeypatch.setattr(store, "_TOLD", set())
         status, out, err = call(capsys, *arguments, "--results", str(tmp_path))
         assert (status, bool(out)) == (0, True), err
         assert err.startswith(f"left out: {damaged}:1: ")
@@ -433,7 +437,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(root, suite, tmp_path, caps
 
     monkeypatch.chdir(tmp_path)
     assert [one.name for one in path.parent.iterdir()] == [path.name], "a complete run keeps no arguments"
-    told = f"enginebench: {path.stem} is complete, nothing to resume\n"
+    told = f"enginebench: {path.stem} cannot be resumed: it is complete\n"
     assert call(capsys, "run", "--resume", path.stem) == (2, "", told)
     status, out, _ = call(capsys, "show", "last", "--results", str(results))
     assert status == 0

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from suites.harness.judge import growth, stats
-from suites.harness.present.growth import print_growth
+from suites.harness.present.growth import describe_growth
+from suites.harness.present.report import print_report
 from tests.harness import records
 
 
@@ -55,7 +56,7 @@ def test_the_block_of_a_sweep_fits_and_names_everything(columns):
     label = "onnxruntime[without=SkipLayerNormFusion]"
     lines = [line(name, n, 1e-6 * n**power) for name, power in (("engine", 1.5), (label, 0.5)) for n in (8, 16, 32)]
     stream = io.StringIO()
-    print_growth(Console(file=stream, width=columns, color_system=None), growth.fitted(lines))
+    print_report(Console(file=stream, width=columns, color_system=None), [*describe_growth(growth.fitted(lines))])
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= columns
     joined = " ".join(text.split())
@@ -66,6 +67,4 @@ def test_the_block_of_a_sweep_fits_and_names_everything(columns):
 
 
 def test_a_run_without_a_sweep_prints_nothing():
-    stream = io.StringIO()
-    print_growth(Console(file=stream), [])
-    assert stream.getvalue() == ""
+    assert list(describe_growth([])) == []

@@ -280,7 +280,7 @@ def test_a_history_without_times_counts_every_commit(toy, cache, tmp_path, capfd
         (["--suite", "transfomer", "--dry-run"], "did you mean 'transformer_sweep'"),
         (["--only", "thread == 1", "--dry-run"], "did you mean 'threads'"),
         (["--only", "threads == 99", "--dry-run"], "leaves no case of suite history"),
-        (["--asv", f"{__file__}/asv", "--dry-run"], f"{__file__}/asv: cannot be written: {__file__} is a file"),
+        (["--asv", f"{__file__}/asv", "--dry-run"], f"{__file__}: is a file; expected the folder of results"),
     ],
 )
 def test_a_history_checks_its_options_before_it_builds_or_lists(toy, tmp_path, capsys, options, told):
@@ -380,7 +380,7 @@ def test_a_dry_run_refuses_what_a_run_refuses(toy, capfd):
     [
         (
             "ERROR: Failed building wheel\n  CMake Error at CMakeLists.txt:1 (message):\n    planted\n\n-- incomplete",
-            "CMake Error at CMakeLists.txt:1: planted",
+            "CMake Error at CMakeLists.txt:1 (message): planted",
         ),
         ("csrc/a.c: In function f:\ncsrc/a.c:3:5: error: expected ;\nERROR: no", "csrc/a.c:3:5: error: expected ;"),
         ("Traceback\n  File x\nSyntaxError: expected ':'\nend", "SyntaxError: expected ':'"),
@@ -399,7 +399,7 @@ def test_the_line_that_says_what_is_wrong_is_found(text, cause):
 
 def test_a_build_that_fails_says_in_its_first_line_what_is_wrong(tmp_path):
     errors = {
-        "CMake Error at CMakeLists.txt:1 (message):\\n  planted": "CMake Error at CMakeLists.txt:1: planted",
+        "CMake Error at CMakeLists.txt:1 (message):\\n  planted": "CMake Error at CMakeLists.txt:1 (message): planted",
         "ld: cannot find -lplanted: No such file\\nld: error: second": "ld: cannot find -lplanted: No such file",
     }
     for said, cause in errors.items():

@@ -60,6 +60,6 @@ def test_the_id_of_a_case_names_numpy_alone():
     assert "io" not in ids[0]
 
 
-def test_an_unknown_io_is_named_with_the_nearest():
+def test_an_unknown_io_is_refused():
     with messages.raises(UsageError):
         spec.parse(SUITE.replace('"numpy"', '"nunpy"'), "x.toml")

@@ -9,7 +9,6 @@ import pytest
 import suites
 from suites.harness.errors import UsageError
 from suites.harness.record import lookup, machine, store
-from suites.harness.record.frame import RecordWarning
 from suites.harness.record.schema import AblationRecord
 from tests import messages
 from tests.harness import commands, records
@@ -43,27 +42,11 @@ def results(tmp_path):
         ("last:default", 2),
         ("last:bert", 4),
         ("last:ablate_bert", 3),
-        ("last:def", 2),
-        ("last:b", 4),
-        ("last:a", 3),
+        ("ablate", 3),
     ],
 )
-def test_a_run_is_found_by_its_name_its_beginning_and_as_the_last_of_a_suite(results, name, number):
+def test_a_run_is_found_by_its_name_a_part_of_it_and_as_the_last_of_a_suite(results, name, number):
     assert lookup.find_run(results, name).name == RUNS[number]
-
-
-def test_the_only_run_is_named_where_another_is_asked_for(tmp_path):
-    path = store.runs_folder(tmp_path) / f"{RUNS[0]}.jsonl"
-    with store.Writer(path) as writer:
-        writer.append(records.environment())
-    with messages.raises(UsageError):
-        lookup.find_run(tmp_path, "nosuch")
-
-
-def test_a_path_that_is_no_file_is_no_record_and_one_that_is_missing_is_no_file(results):
-    for name in ("/dev/null", f"{results}/nothing.jsonl"):
-        with messages.raises(UsageError):
-            lookup.find_run(results, name)
 
 
 def test_a_run_is_found_by_its_path(results):
@@ -71,16 +54,10 @@ def test_a_run_is_found_by_its_path(results):
     assert lookup.find_run(results / "elsewhere", str(path)).path == path
 
 
-@pytest.mark.parametrize("name", ["no/such.jsonl", "{}", "{}/note.txt", "{}/x.jsonl"])
-def test_a_path_that_is_no_record_is_told_as_a_path(results, tmp_path, name):
-    (tmp_path / "note.txt").write_text("hello")
+@pytest.mark.parametrize("name", ["no/such.jsonl", "{}", "{}/x.jsonl", "/dev/zero", ""])
+def test_what_is_no_record_is_refused(results, tmp_path, name):
     with messages.raises(UsageError):
         lookup.find_run(results, name.format(tmp_path))
-
-
-def test_an_empty_name_is_told_as_such(results):
-    with messages.raises(UsageError):
-        lookup.find_run(results, "")
 
 
 def test_last_is_the_newest_run_of_a_suitable_kind(results):
@@ -116,14 +93,9 @@ def test_an_ablation_that_reached_no_switch_has_no_rows_for_any_command(tmp_path
     where = ["--results", str(tmp_path)]
     listed = json.loads(commands.call(capsys, "list", "runs", "--json", *where)[1])
     assert {row["run"]: row["rows"] for row in listed} == {RUNS[1]: 1, RUNS[3]: 0}
-    with pytest.warns(RecordWarning, match="no latency"):
-        assert set(suites.load_runs(tmp_path)["run"]) == {RUNS[1]}
-    told = (
-        f"{RUNS[3]}: an ablation that reached no switch and so timed nothing, which cannot be compared; "
-        f"`enginebench show {RUNS[3]}` prints it"
-    )
-    for pair in ((RUNS[1], RUNS[3]), (RUNS[3], RUNS[1])):
-        assert commands.call(capsys, "compare", *pair, *where) == (2, "", f"enginebench: {told}\n")
+    assert set(suites.load_runs(tmp_path)["run"]) == {RUNS[1]}
+    told = f"enginebench: {RUNS[1]} and {RUNS[3]} have no row in common\n"
+    assert commands.call(capsys, "compare", RUNS[1], RUNS[3], *where) == (2, "", told)
     assert "Not reached" in commands.call(capsys, "show", "last", *where)[1]
 
 
@@ -136,41 +108,30 @@ def test_options_for_rows_are_named_where_no_run_has_rows(tmp_path, capsys):
     assert "is a run of a suite or model with rows, which --plot and --case are for\n" in err
 
 
-def test_an_ambiguous_beginning_lists_what_it_may_mean(results):
+@pytest.mark.parametrize("part", ["20261121", "bert"])
+def test_an_ambiguous_part_lists_what_it_may_mean(results, part):
     with messages.raises(UsageError):
-        lookup.find_run(results, "20261121")
+        lookup.find_run(results, part)
 
 
-def test_a_wrong_name_gets_the_five_nearest(results):
+def test_a_wrong_name_gets_the_nearest(results):
     with store.Writer(store.runs_folder(results) / "zzz.jsonl") as writer:
         writer.append(records.environment())
     with messages.raises(UsageError) as caught:
         lookup.find_run(results, "20261121T101112Z_abd_default")
-    text = str(caught.value)
-    assert text.count(" or ") == lookup.NEAREST - 1
-    assert "zzz" not in text
-    with messages.raises(UsageError):  # no name is like it
-        lookup.find_run(results, "none")
+    assert "zzz" not in str(caught.value)
     with messages.raises(UsageError):
         lookup.find_run(results, "lst")
-    with messages.raises(UsageError):
-        lookup.find_run(results, "bert")
     with messages.raises(UsageError):
         lookup.find_run(results, "last:brt")
 
 
-def test_the_beginning_of_several_suites_is_refused_and_a_full_name_that_begins_another_is_not(tmp_path):
-    for number, suite in enumerate(("mine", "minilm", "minilm_wide")):
-        with store.Writer(
-            store.runs_folder(tmp_path, machine.slug()) / f"2026112{number}T000000Z_abc_{suite}.jsonl"
-        ) as writer:
-            writer.append(records.environment(suite=suite))
+def test_a_full_name_that_is_a_part_of_another_is_found(tmp_path):
+    for name in ("20261121T000000Z_abc_minilm", "20261121T000000Z_abc_minilm_wide"):
+        with store.Writer(store.runs_folder(tmp_path, machine.slug()) / f"{name}.jsonl") as writer:
+            writer.append(records.environment())
+        assert lookup.find_run(tmp_path, "20261121T000000Z_abc_minilm").name == "20261121T000000Z_abc_minilm"
     assert lookup.find_run(tmp_path, "last:minilm").name == "20261121T000000Z_abc_minilm"
-    for suite in ("mini", "min"):
-        with messages.raises(UsageError):
-            lookup.find_run(tmp_path, f"last:{suite}")
-    with messages.raises(UsageError):
-        lookup.find_run(tmp_path, "last:")
 
 
 def test_no_runs_are_said_with_the_folder(tmp_path):

@@ -11,12 +11,11 @@ from rich.console import Console
 
 from suites.cli import compare, output
 from suites.harness.judge import gate
-from suites.harness.present import rows, timing
-from suites.harness.present.ablation_terminal import print_ablation
+from suites.harness.present.ablation_table import make_report
+from suites.harness.present.report import print_report
 from suites.harness.record import lookup, store
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.schema import AblationRecord
-from suites.harness.run.stopwatch import Stopwatch
 from tests.forms import shorten
 from tests.harness.commands import call
 
@@ -49,7 +48,7 @@ def test_an_ablation_fits_a_narrow_output_and_keeps_its_numbers(suite, root):
     for columns in (COLUMNS, 200):
         stream = io.StringIO()
         console = Console(file=stream, width=columns, color_system=None)
-        print_ablation(console, run.of(AblationRecord), run.environment, run.started)
+        print_report(console, make_report(run.of(AblationRecord), run.environment, run.started))
         texts[columns] = stream.getvalue()
     assert "\u2026" not in texts[COLUMNS]
     assert max(map(len, texts[COLUMNS].splitlines())) <= COLUMNS
@@ -77,17 +76,7 @@ def test_the_titles_of_kernels_and_launches_fit_a_narrow_output(newest, root, ca
         _, out, _err = call(capsys, "show", name, "--results", str(root / "results"))
         title = out.partition("\n\n")[0]
         assert max(map(len, title.splitlines())) <= 60
-        assert title.split()[:2] == ["run", f"{name},"]
-
-
-def test_the_times_of_phases_fit_a_narrow_output():
-    watch = Stopwatch()
-    watch.add("once a machine, and a phase of a long name", 30.0)
-    watch.add("reference", 10.0)
-    stream = io.StringIO()
-    timing.print_timing(Console(file=stream, width=COLUMNS, color_system=None), watch)
-    assert max(map(len, stream.getvalue().splitlines())) <= COLUMNS
-    assert "once a machine, and a phase of a long name time: 30.0 s share: 75%" in " ".join(stream.getvalue().split())
+        assert title.split()[:2] == ["run", name]
 
 
 @pytest.fixture(scope="module")
@@ -140,27 +129,19 @@ def test_no_line_of_a_comparison_ends_with_blanks(columns, root, capsys, monkeyp
     monkeypatch.setenv("COLUMNS", str(columns))
     accepted = gate.read(root / "results" / "baselines.toml")
     found = {
-        (case, label): gate.Found({**row, "launches": row.get("launches", 0) + 1, "arena_bytes": 1})
+        (case, label): gate.Program({**row, "launches": row.get("launches", 0) + 1, "arena_bytes": 1})
         for case, rows in accepted.counts.items()
         for label, row in rows.items()
     }
-    found["mlp/b1/t1/fp32", "engine[isa=neon]"] = gate.Found(None, "unavailable", "isa neon needs another processor")
+    found["mlp/b1/t1/fp32", "engine[isa=neon]"] = gate.Program(None, "unavailable", "isa neon needs another processor")
     monkeypatch.setattr(compare, "_count", lambda _suite: found)
     status, out, _err = call(capsys, "compare", "--gate", "--results", str(root / "results"))
     assert status == 1
     _check_ends(out)
 
 
-def test_a_table_of_a_script_has_no_blanks_at_the_ends_of_its_lines():
-    stream = io.StringIO()
-    console = Console(file=stream, width=COLUMNS, color_system=None)
-    rows.print_rows(console, [["backend", "latency"], ["engine", "1.0 ms"]], "mlp", "a caption that is longer " * 4)
-    _check_ends(stream.getvalue())
-    assert re.search(r"^engine +1.0 ms$", stream.getvalue(), re.MULTILINE)
-
-
 def test_only_one_function_lets_rich_print_lines(root):
-    """rich fills wrapped and padded lines up with blanks, so every printer uses `print_text` or `print_table`."""
+    """rich fills wrapped and padded lines up with blanks, so all use `write_paragraph` or `Table.to_terminal`."""
     found = []
     for path in (root / "suites").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -178,7 +159,7 @@ def test_a_plain_table_wraps_between_words_and_becomes_blocks_where_a_name_would
     assert "20261124T045631Z_default  3 of 12\n" in capsys.readouterr().out
     monkeypatch.setenv("COLUMNS", "30")
     output.print_table(rows)
-    assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\n\nx\n  state: complete\n\n"
+    assert capsys.readouterr().out == "20261124T045631Z_default\n  state: 3 of 12 rows\nx\n  state: complete\n\n"
 
 
 @pytest.mark.parametrize("columns", shorten(range(20, 120), *range(20, 120, 7)))

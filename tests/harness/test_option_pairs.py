@@ -14,24 +14,13 @@ from tests.harness.test_command_line import call
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (
-            ["history", "--write-asv", "--since", "HEAD~2"],
-            "--write-asv writes what is stored, so --since has",
-        ),
-        (["show", "--details", "--json"], "--details is for the tables of a terminal, and --json is another form"),
-        (["show", "--details", "--csv"], "--details is for the tables of a terminal, and --csv is another form"),
-        (["show", "--details", "--plot"], "--details is for the tables of a terminal, and --plot is another form"),
+        (["show", "--details", "--json"], "--details and --json: each is a form of the whole output; give one of them"),
+        (["show", "--details", "--csv"], "--details and --csv: each is a form of the whole output; give one of them"),
+        (["show", "--details", "--plot"], "--details and --plot: each is a form of the whole output; give one of them"),
         (
             ["show", "--details", "--svg", "a.svg"],
-            "--details is for the tables of a terminal, and --svg is",
+            "--details and --svg: each is a form of the whole output",
         ),
-        (["show", "--marker", "table"], "--marker is for --into, the file that has the markers"),
-        (["list", "models", "--results", "x"], "--results is for list runs, and has no effect on list models"),
-        (["run", "mlp", "--timing", "--dry-run"], "--timing is of a run, and --dry-run runs nothing"),
-        (["ablate", "mlp", "--markdown", "--json"], "--markdown and --json: each is another output"),
-        (["ablate", "mlp", "--markdown", "--dry-run"], "--markdown and --dry-run: each is another output"),
-        (["compare", "--accept", "why", "--gate"], "--accept takes the counts as they are, and --gate fails if they"),
-        (["compare", "--baselines", "x", "--results", "y"], "--results only names the folder of the accepted counts"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -51,13 +40,13 @@ THREADS = "the threads are a part of the case; use --threads N, or threads = N i
     ("arguments", "told"),
     [
         (["run", "mlp", "--dry-run", "--backends", "engine[threads=2],eager"], "backend engine: "),
-        (["run", "mlp", "--dry-run", "--baseline", "engine[threads=2]"], "--baseline: backend engine: "),
+        (["run", "mlp", "--dry-run", "--baseline", "engine[threads=2]"], "backend engine: "),
         (["run", "quick", "--dry-run", "--backends", "engine_dynamo[threads=2]"], "backend engine_dynamo: "),
         (["ablate", "mlp", "--dry-run", "--backend", "engine[threads=2]"], "backend engine: "),
-        (["profile", "mlp", "--backends", "engine[threads=2]"], "backend engine: "),
+        (["profile", "mlp", "--backends", "engine[threads=2]"], "mlp: backends: backend engine: "),
         (["accuracy", "mlp", "--backends", "engine[threads=2]"], "backend engine: "),
-        (["profile", "mlp", "--backend", "engine[threads=2]"], "--backend: backend engine: "),
-        (["tune", "gpt2", "--backend", "engine[threads=2]"], "--backend: backend engine: "),
+        (["profile", "mlp", "--backend", "engine[threads=2]"], "backend engine: "),
+        (["tune", "gpt2", "--backend", "engine[threads=2]"], "backend engine: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

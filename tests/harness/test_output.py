@@ -15,7 +15,7 @@ from suites.cli import main
 from suites.harness.declare.spec import of_model
 from suites.harness.record import store
 from suites.harness.record.invocation import Invocation
-from suites.harness.run import ablate, runner
+from suites.harness.run import ablate, runner, session
 from suites.harness.run.reporter import Reporter
 from tests.forms import shorten
 from tests.harness import records
@@ -50,7 +50,7 @@ def interrupt(*_arguments, **_keywords):
 
 
 def test_ctrl_c_while_an_ablation_makes_its_programs_ends_with_one_line(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(ablate.Worker, "ask", interrupt)
+    monkeypatch.setattr(session.Worker, "ask", interrupt)
     told = "interrupted; nothing was stored\n"
     assert call(capsys, "ablate", "mlp", "--results", str(tmp_path)) == (130, "", told)
     assert not list(tmp_path.iterdir())
@@ -62,7 +62,7 @@ def test_ctrl_c_while_an_ablation_makes_pairs_names_what_is_stored(tmp_path, mon
     invocation.keep(tmp_path / "run.jsonl")
     monkeypatch.setattr(ablate._Programs, "singles", lambda _: [])
     monkeypatch.setattr(ablate, "_timed", lambda *_arguments, **_keywords: stored)
-    monkeypatch.setattr(ablate, "_make_pairs", interrupt)
+    monkeypatch.setattr(ablate._Programs, "pairs", interrupt)
     suite = of_model("mlp", {}, backends=["engine"])
     cases = [case for case, _ in suite.cases()]
     request = ablate.Request(suite, cases, ablate.of_backend("engine", ["fuse_gelu"]), pairs=2)

@@ -14,7 +14,7 @@ from suites.harness.declare import spec
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
 from suites.harness.errors import Refused, Unavailable, UsageError
-from suites.harness.judge import quantised, reference, verify
+from suites.harness.judge import fused, quantised, reference, verify
 from suites.harness.judge.verify import Reference
 from suites.harness.measure import job
 from suites.harness.measure.job import Job
@@ -171,9 +171,10 @@ def test_the_reference_of_a_quantised_case_is_the_model_with_decoded_weights():
 
 
 def test_the_weights_of_encoder_layers_of_torch_are_decoded_although_torch_would_fuse_the_layer():
+    torch.manual_seed(0)  # of 1000 seeds, 4 have a weight so near a tie that this test rounds it the other way
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True).eval()
     x = torch.randn(2, 5, 16)
-    with torch.inference_mode(), quantised.Quantised("int8_weight", [x], quantised.Rows()):
+    with torch.inference_mode(), fused.switched_off(), quantised.Quantised("int8_weight", [x], quantised.Rows()):
         got = layer(x)
     assert torch.backends.mha.get_fastpath_enabled()
     with torch.no_grad():

@@ -118,7 +118,10 @@ def test_other_arguments_beside_resume_are_refused(command, arguments, interrupt
 
 
 def test_a_complete_run_and_one_without_its_arguments_are_refused(interrupted, capsys):
-    for rows, told in ((1, "cannot be resumed: its arguments are missing"), (None, "is complete, nothing to resume")):
+    for rows, told in (
+        (1, "cannot be resumed: its arguments are missing"),
+        (None, "cannot be resumed: it is complete"),
+    ):
         path = interrupted("mini.toml", rows=rows)[0]
         name_file(path).unlink()
         assert call(capsys, "run", "--resume", path.stem) == (2, "", f"enginebench: {path.stem} {told}\n")
@@ -170,7 +173,7 @@ def test_arguments_that_ask_for_other_measurements_now_are_refused(interrupted, 
 
 def test_a_run_is_resumed_by_its_own_command(interrupted, capsys):
     path = interrupted("mini.toml")[0]
-    told = f"enginebench: {path.stem} is resumed by: enginebench run --resume {path.stem}\n"
+    told = f"enginebench: {path.stem} cannot be resumed: the command differs: run when it began, ablate now\n"
     assert call(capsys, "ablate", "--resume", path.stem) == (2, "", told)
 
 
@@ -178,7 +181,9 @@ def test_a_folder_that_is_gone_is_named(interrupted, place, capsys):
     path = interrupted("mini.toml")[0]
     kept = json.loads(name_file(path).read_text())
     name_file(path).write_text(json.dumps({**kept, "cwd": str(place / "gone")}))
-    told = f"enginebench: {path.stem} cannot be resumed: {place / 'gone'}: No such file or directory\n"
+    told = (
+        f"enginebench: {path.stem} cannot be resumed: the folder differs: {place / 'gone'} when it began, missing now\n"
+    )
     assert call(capsys, "run", "--resume", path.stem) == (2, "", told)
 
 

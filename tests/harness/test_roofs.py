@@ -95,4 +95,3 @@ def test_this_machine_has_roofs_that_survive_a_record():
 
 def test_sizes_are_read_as_the_kernel_writes_them():
     assert [recorded._bytes(text) for text in ("32K", "1M", "2G", "512")] == [32 << 10, 1 << 20, 2 << 30, 512]
-    assert [recorded._span(text) for text in ("0", "0-7")] == [1, 8]

@@ -30,7 +30,7 @@ MISTAKES = {
     "ablate_attention": (["--stored", "nothing"], "ablate_attention: "),
     "ablate_conv": (["resnet81"], "did you mean 'resnet18'"),
     "ablate_memory": (["minilm", "--stored", "last"], "not allowed with argument model"),
-    "ablate_onnxruntime": (["--results", ""], "argument --results: expected a path, got an empty text"),
+    "ablate_onnxruntime": (["bertt"], "did you mean 'bert'"),
     "ablate_passes": (["bertt"], "did you mean 'bert'"),
     "ablate_quant": (["mlp", "--into", "missing.md"], "ablate_quant: missing.md: No such file"),
     "compare_engines": (["missing"], "compare_engines: "),

@@ -188,9 +188,8 @@ def test_a_mistake_is_told_with_file_key_and_nearest_name(change):
 
 
 def test_malformed_toml_names_the_line():
-    for text, line in (('name = "x"\nbackends = ["eager"]\n[[models]\n', 3), ('name = "x"\nbackends =', 2)):
-        with pytest.raises(UsageError, match=f"line {line}"):
-            spec.parse(text, "bad.toml")
+    with pytest.raises(UsageError, match="line 3"):
+        spec.parse('name = "x"\nbackends = ["eager"]\n[[models]\n', "bad.toml")
 
 
 def test_every_mistake_is_told_at_once():
@@ -203,12 +202,11 @@ def test_an_unknown_suite_gets_the_nearest_name():
         spec.find("transfomer")
 
 
-def test_a_folder_with_the_name_of_a_suite_file_is_called_a_folder(tmp_path):
+def test_a_suite_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path):
     (tmp_path / "d.toml").mkdir()
-    with messages.raises(UsageError):
-        spec.find(str(tmp_path / "d.toml"))
-    with messages.raises(UsageError):
-        spec.find("nowhere/mine.toml")
+    for name in (str(tmp_path / "d.toml"), "nowhere/mine.toml"):
+        with messages.raises(UsageError):
+            spec.load(spec.find(name))
 
 
 FIELDS = {"model": "bert", "threads": 2, "batch": 1}

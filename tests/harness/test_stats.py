@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from suites.harness.judge import simulate, stats
+from suites.harness.judge import stats
 from tests import messages
 from tests.forms import shorten
+from tools import simulated_noise
 
 
-def simulated(generator, generations, true=0.0, noise=simulate.Noise()):  # noqa: B008  # immutable
+def simulated(generator, generations, true=0.0, noise=simulated_noise.Noise()):  # noqa: B008  # immutable
     """Per-generation log-speeds on a machine with 1% noise, 2% between processes, and bursts of a neighbour."""
     return [
-        stats.log_speeds(*simulate.generation(generator, noise, rounds=10, samples=3, true=true))
+        stats.log_speeds(*simulated_noise.generation(generator, noise, rounds=10, samples=3, true=true))
         for _ in range(generations)
     ]
 
@@ -123,7 +124,7 @@ def test_a_true_three_percent_is_found_at_ten_generations():
 def test_the_minimum_detectable_effect_is_found_nine_times_in_ten(generations):
     """The effect that long knowledge of the machine gives is put in; the verdicts of single comparisons are counted."""
     generator = np.random.default_rng(generations)
-    error = simulate.Noise().process / math.sqrt(generations)
+    error = simulated_noise.Noise().process / math.sqrt(generations)
     effect = stats.detectable(stats.Estimate(0.0, error, generations - 1))
     found = [stats.speed(simulated(generator, generations, effect), stats.spread_of([])) for _ in range(300)]
     share = np.mean([one.low > 1 for one in found])

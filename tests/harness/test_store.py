@@ -123,16 +123,12 @@ def test_a_full_disk_is_named_and_takes_nothing_that_was_stored(tmp_path, how):
     assert path.read_bytes() == whole
 
 
-def test_a_disk_that_is_full_before_the_first_row_keeps_nothing_and_no_empty_record(tmp_path):
+def test_a_disk_that_is_full_before_the_first_line_keeps_nothing_and_no_empty_record(tmp_path):
     path = tmp_path / "run.jsonl"
     told = "cannot be written: .*; nothing had been measured before$"
     with store.Writer(path) as writer, full_after(100), pytest.raises(UsageError, match=told):
         writer.append(FIRST)
     assert not path.exists()
-    with store.Writer(path) as writer:
-        writer.append(FIRST)
-        with full_after(path.stat().st_size + 100), pytest.raises(UsageError, match=told):
-            writer.append(records.samples(seconds=[[0.1] * 1000]))
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path):

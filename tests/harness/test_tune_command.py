@@ -56,10 +56,10 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["gpt2"], "tune measures kernels of a GPU: no CUDA device"),
+        (["gpt2"], "tune gpt2: no CUDA device"),
         (["gpt3"], "gpt3"),
         (["gpt2", "--precision", "bf61"], "bf61"),
-        (["gpt2", "--rounds", "0"], "expected a whole number of at least 1"),
+        (["gpt2", "--rounds", "0"], "--rounds"),
         (["gpt2", "--backend", "engine[nothing=1]"], "nothing"),
     ],
 )
@@ -74,4 +74,4 @@ def test_what_is_refused(words: list[str], told: str, capsys: pytest.CaptureFixt
 def test_into_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert end_of(["gpt2", "--into", str(tmp_path / "file")]) == 2
-    assert "expected a folder" in capsys.readouterr().err
+    assert "is a file" in capsys.readouterr().err

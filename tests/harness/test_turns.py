@@ -27,7 +27,7 @@ def test_a_suite_that_wants_one_sample_gets_one():
 def group(tmp_path, *labels):
     case = Case("mlp", {"batch": 1})
     refs = [BackendRef.parse(label) for label in labels]
-    work = casework.CaseWork(case, refs, of_model("mlp", {}, backends=labels), tmp_path, tmp_path, None, None, None)
+    work = casework.CaseWork(case, refs, of_model("mlp", {}, backends=labels), tmp_path, tmp_path, None, None)
     return work, [[casework.Entry(ref, work._empty_samples(ref, 0))] for ref in refs]
 
 
@@ -77,12 +77,12 @@ def test_backends_that_need_all_processors_are_verified_while_the_others_are_sto
     work, groups = group(tmp_path, "eager", "engine")
     entries = [entry for one in groups for entry in one]
     device = FakeDevice()
-    work._device, work._has_one_lane, work._reporter = device, has_one_lane, Reporter()
+    work._device, work._lanes, work._reporter = device, [[]] if has_one_lane else [[], []], Reporter()
     for pid, entry in enumerate(entries, 1):
         entry.worker, entry.references = FakeWorker(pid, device, tmp_path), [SimpleNamespace(state=())]
     monkeypatch.setattr(work, "_judge", lambda *_arguments: None)
     monkeypatch.setattr(work, "_check", lambda *_arguments: None)
-    work._prepare(entries[0], 0, entries)
+    work._prepare(entries[0], entries[0].worker, 0, entries)
     seen = entries[0].worker.stopped_during
     assert (seen["prepare"], seen["verify"], seen["soak"]) == (set(), stopped, stopped)
     assert not device.stopped

@@ -75,20 +75,10 @@ def test_the_command_says_where_it_lies_and_fetches_once(source, tmp_path, capsy
     assert _asked(tmp_path) == 1
 
 
-def test_an_archive_that_was_there_when_fetching_was_interrupted_is_not_fetched_again(source, tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(fetch, "_unpack", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            fetch.fetch(source)
-    assert data.missing("made")
-    fetch.fetch(source)
-    assert _asked(tmp_path) == 1
-
-
-def test_another_archive_than_the_one_meant_is_deleted_and_named(source, tmp_path, monkeypatch):
+def test_another_archive_than_the_one_meant_is_refused(source, tmp_path, monkeypatch):
     other = Source(**{**vars(source), "sha256": "0" * 64})
     monkeypatch.setitem(data.SOURCES, "made", other)
-    with pytest.raises(DataError, match=f"expected SHA-256 0000.*got {source.sha256}; it was deleted"):
+    with pytest.raises(DataError, match=f"expected SHA-256 0000.*got {source.sha256}"):
         fetch.fetch(other)
     assert data.missing("made")
     monkeypatch.setitem(data.SOURCES, "made", source)
@@ -188,8 +178,8 @@ def test_a_model_without_its_weights_says_what_to_run(name):
 # --- readers ----------------------------------------------------------------------------------------------------
 
 
-def _manifest(folder, weights, **changed):
-    entries = [{"name": n, "shape": list(a.shape), "dtype": "float32", **changed} for n, a in weights.items()]
+def _manifest(folder, weights):
+    entries = [{"name": n, "shape": list(a.shape), "dtype": "float32"} for n, a in weights.items()]
     raw = b"".join(a.astype("<f4").tobytes() for a in weights.values())
     (folder / "one.bin").write_bytes(raw[:10])
     (folder / "two.bin").write_bytes(raw[10:])
@@ -204,14 +194,6 @@ def test_shards_are_read_across_their_borders(tmp_path):
     assert read.keys() == weights.keys()
     for name, values in weights.items():
         np.testing.assert_array_equal(read[name], values)
-
-
-@pytest.mark.parametrize(
-    "changed", [{"dtype": "uint8"}, {"quantization": {"scale": 1}}, {"shape": [9]}, {"shape": [1]}]
-)
-def test_shards_that_are_not_what_the_manifest_says_are_refused(tmp_path, changed):
-    with messages.raises(ValueError):
-        tfjs.read(_manifest(tmp_path, {"a": np.arange(6.0)}, **changed))
 
 
 def test_the_centre_of_a_picture_is_cut_out_of_its_short_side(tmp_path):

@@ -49,7 +49,8 @@ def dummies(tmp_path, monkeypatch):
 
 
 def publish(repository, out):
-    asv_pages.write_pages(asv_pages.find_results(repository / "results" / "asv", [repository]), out, "../index.html")
+    copied = shutil.copytree(repository / "results" / "asv", out.with_name("copied"))
+    asv_pages.write_pages(copied, repository, out, "../index.html")
     return out
 
 
@@ -95,9 +96,8 @@ def test_results_of_unknown_commits_are_counted_and_left_out(repository, tmp_pat
     samples = [[1.0, 1.1, 1.2]] * 2
     asv_files.write_result(results, "f" * 40, 1_700_000_000_000, samples)
     (results / "toy" / "broken.json").write_text("{")
-    found = asv_pages.find_results(results, [tmp_path, repository])
-    assert (found.repository, len(found.files), found.left_out) == (repository, 6, 2)
-    asv_pages.write_pages(found, tmp_path / "asv")
+    (problem,) = asv_pages.write_pages(results, repository, tmp_path / "asv", "../index.html")
+    assert problem.startswith("2 of 8 results are left out: ")
     assert len(json.loads((tmp_path / "asv" / "index.json").read_text())["revision_to_hash"]) == 6
 
 
@@ -105,8 +105,8 @@ def test_settings_of_the_repository_are_kept(repository, tmp_path, dummies, monk
     clone = tmp_path / "clone"
     asv_files.run_git(tmp_path, "clone", "--quiet", str(repository), str(clone))
     (clone / "asv.conf.json").write_text('{"project": "mine", "html_dir": "other", // a comment\n}')
-    found = asv_pages.find_results(repository / "results" / "asv", [clone])
-    asv_pages.write_pages(found, tmp_path / "asv")
+    shutil.copytree(repository / "results", clone / "results")
+    publish(clone, tmp_path / "asv")
     assert json.loads((tmp_path / "asv" / "index.json").read_text())["project"] == "mine"
 
 
@@ -119,19 +119,16 @@ def build_with(capsys, results, out, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("lack", "problem", "command"),
+    ("lack", "problem"),
     [
-        ("results", "no history and no results of asv in ", "enginebench history --since HEAD~20"),
-        ("asv", "asv is not installed", "pip install asv"),
-        ("repository", "no git repository here", "cd CHECKOUT && enginebench site --results {results}"),
-        ("commits", "the git repository has none of the commits that ", "git pull"),
-        ("depth", "the git repository has none of the commits that ", "git fetch --unshallow"),
-        ("scripts", "the scripts of asv's pages are not here", "enginebench data fetch asv-scripts"),
+        ("results", "no history and no results of asv; run: enginebench history --since HEAD~20"),
+        ("asv", "asv is not installed; run: pip install asv"),
+        ("repository", "no git repository here has the commits of the results; run it in a clone with all of them"),
+        ("commits", "no git repository here has the commits of the results; run it in a clone with all of them"),
+        ("scripts", "the scripts of asv's pages are not here; run: enginebench data fetch asv-scripts"),
     ],
 )
-def test_the_site_without_pages_of_asv_says_what_is_missing(
-    repository, tmp_path, monkeypatch, capsys, lack, problem, command
-):
+def test_the_site_without_pages_of_asv_says_what_is_missing(repository, tmp_path, monkeypatch, capsys, lack, problem):
     project = shutil.copytree(repository, tmp_path / "project")
     test_build.write_run(project / "results", "20261121T120604Z")
     monkeypatch.chdir(tmp_path)
@@ -141,20 +138,13 @@ def test_the_site_without_pages_of_asv_says_what_is_missing(
     elif lack == "asv":
         found = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "asv" else found(name))
-    elif lack in ("repository", "commits", "depth"):
+    elif lack in ("repository", "commits"):
         shutil.rmtree(project / ".git")
     if lack == "commits":
         asv_files.run_git(project, "init", "--quiet")
-    elif lack == "depth":
-        asv_files.run_git(repository, "commit", "--quiet", "--allow-empty", "--message", "not measured")
-        asv_files.run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", "shallow")
-        asv_files.run_git(repository, "reset", "--quiet", "--soft", "HEAD~1")
-        shutil.move(tmp_path / "shallow" / ".git", project / ".git")
     part, said = build_with(capsys, project / "results", tmp_path / "site")
-    assert part["page"] is None
-    assert part["problem"].startswith(problem)
-    assert part["command"] == command.format(results=project / "results")
-    assert said == f"pages of asv left out: {part['problem']}; run: {part['command']}\n"
+    assert part == {"page": None, "problem": problem}
+    assert said == f"pages of asv left out: {problem}\n"
     assert not (tmp_path / "site" / "asv").exists()
     assert "asv/" not in (tmp_path / "site" / "index.html").read_text()
 
@@ -172,7 +162,7 @@ def test_results_that_asv_cannot_use_are_told(repository, tmp_path, dummies, cap
     drop_date(paths[0])
     part, said = build_with(capsys, project / "results", tmp_path / "site")
     told = f"Error loading results file 'toy/{paths[0].name}': missing key 'date'"
-    assert part == {"page": "asv/index.html", "problem": told, "command": ""}
+    assert part == {"page": "asv/index.html", "problem": told}
     assert said == f"pages of asv incomplete: {told}\n"
     assert '<a href="asv/index.html">' in (tmp_path / "site" / "index.html").read_text()
     for path in paths[1:]:

@@ -56,18 +56,16 @@ def change_lines(path, change):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(
-            b'{"benchmarks": [{"name": "a"}]}\n', "expected an object with `schema` and `kind`", id="another-tool"
-        ),
-        pytest.param(b"[1]\n", "expected an object with `schema` and `kind`", id="a-list", marks=pytest.mark.long),
+        pytest.param(b'{"benchmarks": [{"name": "a"}]}\n', "not a line of a record", id="another-tool"),
+        pytest.param(b"[1]\n", "not a line of a record", id="a-list", marks=pytest.mark.long),
         pytest.param(b"\x00\xff\xfe\n\x93NUMPY", "not a JSON line", id="binary"),
-        pytest.param(b"", "expected a line of kind `environment`", id="empty"),
+        pytest.param(b"", "not a JSON line", id="empty"),
         pytest.param(
             b'{"schema": 99, "kind": "environment"}\n', "newer than", id="a-newer-schema", marks=pytest.mark.long
         ),
         pytest.param(
             b'{"schema": 5, "kind": "guess"}\n',
-            "kind 'guess': expected one of",
+            "not a line of a record: KeyError: 'guess'",
             id="an-unknown-kind",
             marks=pytest.mark.long,
         ),
@@ -83,7 +81,7 @@ def test_a_file_that_is_no_record_is_named(results, build, content, message):
 
 def test_files_where_no_run_lies_are_named(results, build):
     folder = results / "runs" / "cpu-2c"
-    strays = [results / "runs" / "loose.jsonl", folder / "report.json", folder / "deep" / "run.jsonl"]
+    strays = [results / "runs" / "loose.jsonl", folder / "deep" / "run.jsonl"]
     (folder / "deep").mkdir()
     for stray in strays:
         stray.write_text("{}")
@@ -149,22 +147,21 @@ def test_numbers_that_are_too_long_and_halves_of_characters_are_named(results, b
     assert "not a JSON line" in problems[1]
 
 
-@pytest.mark.parametrize("how", shorten(["other folder", "other name"], "other name"))
-def test_a_second_copy_of_a_run_is_named_and_counts_once(results, build, how):
+def test_a_second_copy_of_a_run_is_named_and_counts_once(results, build):
     write_run(results, "20261121T120604Z")
     path = results / "runs" / "cpu-2c" / NAME
-    copy = results / "runs" / "a-copy" / NAME if how == "other folder" else path.with_name(f"a-{NAME}")
-    copy.parent.mkdir(exist_ok=True)
+    copy = results / "runs" / "a-copy" / NAME
+    copy.parent.mkdir()
     shutil.copy(path, copy)
     problems, _ = build()
     assert problems == [f"{copy}: left out, because {path} is the same run"]
 
 
-def test_a_folder_that_does_not_name_the_machine_is_named_and_shown(results, build):
+def test_a_folder_that_does_not_name_the_machine_is_shown(results, build):
     write_run(results, "20261121T120604Z", machine="unknown")
     (results / "runs" / "unknown").rename(results / "runs" / "renamed")
-    (problem,), entries = build()
-    assert "its machine is unknown, which its folder does not name" in problem
+    problems, entries = build()
+    assert problems == []
     assert entries["mlp/b1/t1/fp32"]["machine"] == "unknown"
 
 
@@ -173,7 +170,7 @@ def test_two_runs_in_one_file_are_named(results, build):
     path = results / "runs" / "cpu-2c" / NAME
     path.write_text(path.read_text() * 2)
     (problem,), _ = build()
-    assert "a second line of kind `environment`" in problem
+    assert "expected one line of kind `environment`" in problem
 
 
 def test_every_earlier_schema_is_shown(results, build, root):
@@ -244,10 +241,10 @@ def test_many_problems_are_all_in_the_raw_numbers_and_the_page_stays_short(resul
     [
         (("--results", "missing"), "no such file or folder"),
         (("--results", "empty"), "no runs; measure something first"),
-        (("--out", "file"), "expected the path of a folder"),
+        (("--out", "file"), "neither a site nor an empty folder"),
         (("--out", "file/site"), "cannot be written"),
         (("--out", "/proc/site"), "cannot be written"),
-        (("--out", "mine"), "has files that are not of a site"),
+        (("--out", "mine"), "neither a site nor an empty folder"),
     ],
 )
 def test_places_that_cannot_be_read_or_written_are_a_message(results, capsys, monkeypatch, given, message):
@@ -274,21 +271,20 @@ def test_a_results_folder_that_is_a_file_is_refused(results, tmp_path, capsys):
         assert not (tmp_path / "site").exists()
 
 
-@pytest.mark.parametrize("how", shorten(["other folder", "other name"], "other folder"))
-def test_a_truncated_copy_does_not_displace_the_complete_run(results, build, how):
+def test_a_truncated_copy_does_not_displace_the_complete_run(results, build):
     write_run(results, "20261121T120604Z")
     path = results / "runs" / "cpu-2c" / NAME
-    complete = results / "runs" / "elsewhere" / NAME if how == "other folder" else path.with_name(f"z-{NAME}")
-    complete.parent.mkdir(exist_ok=True)
+    complete = results / "runs" / "elsewhere" / NAME
+    complete.parent.mkdir()
     shutil.copy(path, complete)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-2]))
     problems, entries = build()
-    assert f"{path}: left out, because {complete} is the same run with 2 more lines" in problems
+    assert f"{path}: left out, because {complete} is the same run" in problems
     assert set(entries["mlp/b1/t1/fp32"]["cells"]) == set(TIMES)
 
 
-def test_lines_without_times_are_named(results, build):
+def test_lines_without_times_are_in_no_comparison(results, build):
     write_run(results, "20261121T120604Z")
     path = results / "runs" / "cpu-2c" / NAME
 
@@ -301,17 +297,12 @@ def test_lines_without_times_are_named(results, build):
 
     change_lines(path, empty)
     problems, entries = build()
-    where = "mlp/b1/t1/fp32, eager"
-    assert problems == [
-        f"{path}: samples of {where}, generation 1 have no seconds, so they are in no comparison",
-        f"{path}: the row of {where} has no latency, so it is in no comparison",
-    ]
+    assert problems == []
     assert entries["mlp/b1/t1/fp32"]["best"]
 
 
-@pytest.mark.parametrize("name", ["report.json", "20261121T120604Z_abc_tiny.jsonl"])
-def test_a_folder_without_a_readable_run_makes_no_site_and_the_files_in_it_are_named(tmp_path, capsys, name):
-    stray = tmp_path / "results" / "runs" / "cpu-2c" / name
+def test_a_folder_without_a_readable_run_makes_no_site_and_the_files_in_it_are_named(tmp_path, capsys):
+    stray = tmp_path / "results" / "runs" / "cpu-2c" / "20261121T120604Z_abc_tiny.jsonl"
     stray.parent.mkdir(parents=True)
     stray.write_text("{}")
     with pytest.raises(SystemExit) as ended:

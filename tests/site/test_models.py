@@ -104,9 +104,9 @@ def test_a_row_says_between_which_times_the_middle_half_lies_and_tokens_a_second
 
 def test_too_few_sizes_tell_no_exponent():
     row = records.summary()
-    assert Growth(row, "batch", (1, 2, 4, 8), 0.9, 0.8, 1.0).is_told
-    assert not Growth(row, "batch", (1, 2, 4), 0.9, 0.8, 1.0).is_told
-    assert not Growth(row, "batch", (1, 2, 4, 8), 0.9, 0.3, 1.5).is_told
+    assert Growth(row, "batch", (1, 2, 4, 8), 0.9, 0.8, 1.0).is_known
+    assert not Growth(row, "batch", (1, 2, 4), 0.9, 0.8, 1.0).is_known
+    assert not Growth(row, "batch", (1, 2, 4, 8), 0.9, 0.3, 1.5).is_known
 
 
 def test_the_chart_of_growth_tells_threads_apart_and_leaves_out_doubtful_exponents(visit, folder, collection):
@@ -123,7 +123,7 @@ def test_the_chart_of_growth_tells_threads_apart_and_leaves_out_doubtful_exponen
         shown = [one for one in sweeps if one["machine"] == wanted[0]]
         assert len({dash for _, dash in traces}) > 1
         for (text, _), one in zip(traces, shown, strict=True):
-            assert text.endswith("too few sizes") == (not one["told"])
+            assert text.endswith("too few sizes") == (not one["known"])
         break
     else:
         raise AssertionError("no model has a sweep at two numbers of threads")

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from suites.harness.judge.standing import judge_cases
+from suites.harness.judge.judged_case import judge_cases
 from suites.harness.present import units
 from suites.harness.record.schema import AblationRecord
 from suites.site.page import Site
@@ -78,18 +78,18 @@ def test_the_matrix_has_the_numbers_of_the_record(visit, collection):
                 [row.dataset.case, row.querySelector('.lead-cell')?.innerText ?? ''])"""
         )
     )
-    places = {place.standing.case: place for place in site.places if place.machine == machine}
+    places = {place.judged.case: place for place in site.places if place.machine == machine}
     assert shown.keys() == places.keys()
     compared = 0
     judged = {place.run.path: judge_cases(place.run.summaries()) for place in places.values()}
     for case, place in places.items():
-        (standing,) = [one for one in judged[place.run.path] if one.case == case]
-        if standing.lead is not None:
+        (recorded,) = [one for one in judged[place.run.path] if one.case == case]
+        if recorded.lead is not None:
             compared += 1
             text = shown[case]
-            assert units.times(standing.lead.speed.value) in text
-            assert units.interval(standing.lead.speed) in text
-            assert standing.lead.other in text
+            assert units.times(recorded.lead.speed.value) in text
+            assert units.interval(recorded.lead.speed) in text
+            assert recorded.lead.other in text
     assert compared
     signs = {sign for text in page.locator("#matrix th small").all_inner_texts() for sign in list_signs(text)}
     assert signs

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from suites.harness.judge.standing import count_firsts
+from suites.harness.judge.judged_case import count_firsts
 from suites.site.page import Site
 from tests.forms import shorten
 from tests.site.test_build import read_data
@@ -76,7 +76,7 @@ def test_without_scripts_each_page_says_what_is_missing_and_where_the_numbers_ar
         assert all((folder / link).is_file() for link in links)
     site = Site(collection)
     first = read_data(folder / "index.html")["machines"][0]["name"]
-    tally = str(count_firsts([place.standing for place in site.places if place.machine == first]))
+    tally = str(count_firsts([place.judged for place in site.places if place.machine == first]))
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"file://{folder}/index.html")

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from engine.suggest import find_nearest
 from suites.harness.present import markdown
-from suites.harness.record import store
+from suites.harness.record import machine
+from suites.harness.record.schema import Provenance
 from tests.sweep.check import SIZES, Outcome, check_operator
 from tests.sweep.samples import OPERATORS
 
@@ -116,7 +117,7 @@ def main() -> int:
     text = _write_table(counts)
     print(text)
     if options.into:
-        heading = markdown.heading(store.here())
+        heading = markdown.heading(Provenance(**machine.environment()))
         markdown.write_between(options.into, "sweep", f"{heading}\n\n{text}")
     return 1 if findings else 0
 

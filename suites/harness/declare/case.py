@@ -127,8 +127,8 @@ class BackendRef:
 
     @property
     def named_options(self) -> dict[str, str]:
-        """The options as records have them."""
-        return {key: shorten_paths(value) for key, value in self.options.items()}
+        """The options as records have them: of a path, such as that of a recipe, the last part."""
+        return {key: re.sub(r"[^+]*/(?=[^+])", "", value) for key, value in self.options.items()}
 
     def _spell(self, name: str, options: Mapping[str, str]) -> str:
         chosen = ",".join(f"{key}={options[key]}" for key in sorted(options))
@@ -146,24 +146,16 @@ class BackendRef:
     def parse(text: str) -> BackendRef:
         """The reference that `text` spells; UsageError where it spells none."""
         found = _LABEL.fullmatch(text.strip())
-        if not found:
-            raise UsageError(f"backend {text!r}: expected name, name[key=value,...], engine@PATH or path.py:Class")
-        options: dict[str, str] = {}
-        for part in filter(None, (found["options"] or "").split(",")):
-            key, equals, value = part.partition("=")
-            if not equals or not key.strip() or not value.strip():
-                raise UsageError(f"backend {text!r}: expected key=value in the brackets, got {part!r}")
-            if key.strip() in options:
-                raise UsageError(f"backend {text!r}: {key.strip()} is given twice; give it once, lists as a+b")
-            options[key.strip()] = value.strip()
+        given = [part.partition("=") for part in (found["options"] or "").split(",") if part] if found else []
+        options = {key.strip(): value.strip() for key, _, value in given}
+        has_both = all(key and value for key, value in options.items())
+        if not found or len(options) < len(given) or not has_both:
+            raise UsageError(
+                f"backend {text!r}: expected name, name[key=value,...] with each key once, engine@PATH or path.py:Class"
+            )
         return BackendRef(found["name"].strip(), options, int(found["copy"] or 1))
 
 
-def shorten_paths(value: str) -> str:
-    """The value of an option with the last part of each path in its place: of a recipe, or of files with passes."""
-    return "+".join(PurePath(part).name or part for part in value.split("+"))
-
-
 def split_labels(text: str) -> list[str]:
-    """Labels of a comma-separated list; commas inside of brackets belong to a label."""
-    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+    """Labels of a comma-separated list, each once; commas inside of brackets belong to a label."""
+    return list(dict.fromkeys(part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()))

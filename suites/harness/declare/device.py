@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from engine.suggest import unknown
@@ -13,28 +12,11 @@ CPU = "cpu"
 CUDA = "cuda"
 
 
-@dataclass(frozen=True)
-class Declared:
-    """One line of the table.
-
-    Attributes:
-        name: as suites and case ids spell it.
-        target: ``module:Class``, a `suites.harness.measure.device.Device`.
-        summary: one line.
-    """
-
-    name: str
-    target: str
-    summary: str
-
-
-DEVICES: dict[str, Declared] = {
-    one.name: one
-    for one in (
-        Declared(CPU, "suites.harness.measure.device:Cpu", "the processors of this machine"),
-        Declared(CUDA, "suites.harness.measure.cuda:Cuda", "the current CUDA device of torch"),
-    )
+DEVICES = {
+    CPU: "suites.harness.measure.device:Cpu",  # the processors of this machine
+    CUDA: "suites.harness.measure.cuda:Cuda",  # the current CUDA device of torch
 }
+"""Name, as suites and case ids spell it -> ``module:Class``, a `suites.harness.measure.device.Device`."""
 
 
 def label(name: str) -> str:

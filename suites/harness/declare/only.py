@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from engine.suggest import unknown
@@ -20,7 +20,11 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
-_HELP = "expected comparisons joined by and, or, not; for example: model == 'bert' and threads in (1, 2)"
+_ALLOWED = (
+    *(ast.Compare, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub),
+    *(ast.Tuple, ast.List, ast.Constant, ast.Name, ast.Load),
+    *_COMPARE,
+)
 
 
 class Only:
@@ -31,41 +35,29 @@ class Only:
         names: every field that some case has; another name is a UsageError that lists them.
     """
 
-    def __init__(self, text: str, names: Iterable[str]) -> None:
+    def __init__(self, text: str, names: Collection[str]) -> None:
         self.text = text
-        self._names = set(names)
         try:
             self._tree = ast.parse(text, mode="eval").body
-            self._check(self._tree)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            is_deep = isinstance(error, RecursionError | MemoryError)
-            reason = "nested too deeply" if is_deep else getattr(error, "msg", None) or str(error)
-            raise UsageError(f"--only {text!r}: {reason}; {_HELP}. {self._fields()}") from None
+            for node in ast.walk(self._tree):
+                if not isinstance(node, _ALLOWED):
+                    raise TypeError(f"{type(node).__name__} is not allowed")
+        except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as error:
+            reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
+            raise UsageError(
+                f"--only {text!r}: {reason}; expected comparisons joined by and, or, not; for example: model == 'bert' "
+                f"and threads in (1, 2). Fields of these cases: {', '.join(sorted(names))}"
+            ) from None
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Name) and node.id not in names:
+                raise UsageError(f"--only {text!r}: {unknown('field', node.id, names)}")
 
     def __call__(self, fields: Mapping[str, Any]) -> bool:
         """True where `fields` match. A comparison with a field that this case lacks is false."""
-        return bool(self._value(self._tree, fields))
-
-    def _check(self, node: ast.expr) -> None:
-        if isinstance(node, ast.Name):
-            if node.id not in self._names:
-                raise UsageError(f"--only {self.text!r}: {unknown('field', node.id, self._names)}")
-        elif isinstance(node, ast.Compare) and all(type(op) in _COMPARE for op in node.ops):
-            for part in (node.left, *node.comparators):
-                self._check(part)
-        elif isinstance(node, ast.BoolOp):
-            for part in node.values:
-                self._check(part)
-        elif isinstance(node, ast.Tuple | ast.List):
-            for part in node.elts:
-                self._check(part)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-            self._check(node.operand)
-        elif not isinstance(node, ast.Constant):
-            raise UsageError(f"--only {self.text!r}: {ast.unparse(node)!r} is not allowed; {_HELP}. {self._fields()}")
-
-    def _fields(self) -> str:
-        return f"Fields of these cases: {', '.join(sorted(self._names))}"
+        try:
+            return bool(self._value(self._tree, fields))
+        except (TypeError, RecursionError) as error:
+            raise UsageError(f"--only {self.text!r}: {error}") from None
 
     def _value(self, node: ast.expr, fields: Mapping[str, Any]) -> Any:
         match node:
@@ -75,30 +67,14 @@ class Only:
                 return fields.get(node.id)
             case ast.Tuple() | ast.List():
                 return tuple(self._value(part, fields) for part in node.elts)
-            case ast.UnaryOp(op=ast.Not()):
-                return not self._value(node.operand, fields)
             case ast.UnaryOp():
-                return self._negative(node, fields)
-            case ast.BoolOp(op=ast.And()):
-                return all(self._value(part, fields) for part in node.values)
+                value = self._value(node.operand, fields)
+                return not value if isinstance(node.op, ast.Not) else -value
             case ast.BoolOp():
-                return any(self._value(part, fields) for part in node.values)
+                parts = (self._value(part, fields) for part in node.values)
+                return all(parts) if isinstance(node.op, ast.And) else any(parts)
             case ast.Compare():
-                return self._compare(node, fields)
-        raise UsageError(f"--only {self.text!r}: {ast.unparse(node)!r} is not allowed; {_HELP}")
-
-    def _negative(self, node: ast.UnaryOp, fields: Mapping[str, Any]) -> Any:
-        value = self._value(node.operand, fields)
-        if not isinstance(value, int | float):
-            raise UsageError(f"--only {self.text!r}: {ast.unparse(node)!r} is not a number")
-        return -value
-
-    def _compare(self, node: ast.Compare, fields: Mapping[str, Any]) -> bool:
-        values = [self._value(part, fields) for part in (node.left, *node.comparators)]
-        if any(value is None for value in values):
-            return False
-        try:
-            return all(_COMPARE[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False))
-        except TypeError:
-            kinds = ", ".join(f"{value!r}" for value in values)
-            raise UsageError(f"--only {self.text!r}: these cannot be compared: {kinds}") from None
+                values = [self._value(part, fields) for part in (node.left, *node.comparators)]
+                pairs = zip(node.ops, values, values[1:], strict=False)
+                return None not in values and all(_COMPARE[type(op)](a, b) for op, a, b in pairs)
+        raise AssertionError(node)

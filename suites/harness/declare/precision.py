@@ -76,10 +76,6 @@ def choose_rule(name: str, recipe: Sequence[Sequence[str]]) -> str:
     return "dynamic recipe" if "int8_dynamic" in {name, *(one for _, one in recipe)} else "recipe"
 
 
-_CASTS = {"bfloat16": "bfloat16", "float16": "half"}
-"""Element type -> the method of a module that casts to it; `Module.to` would drop imaginary parts."""
-
-
 def convert_model(model: Any, name: str) -> Any:
     """`model` with the floating-point parameters and buffers of precision `name`, changed in place where they differ.
 
@@ -88,7 +84,7 @@ def convert_model(model: Any, name: str) -> Any:
     dtype = PRECISIONS[name].dtype
     if dtype is None:
         return model
-    return getattr(model, _CASTS[dtype])()
+    return model.half() if dtype == "float16" else model.bfloat16()  # `Module.to` would drop imaginary parts
 
 
 def convert_inputs(tensors: Iterable[Tensor], name: str) -> tuple[Tensor, ...]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -34,7 +34,6 @@ from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.files import parse_toml, read_text_file
 from suites.harness.invalid import describe
 
-IO = ("torch", "numpy")
 MOST_GENERATIONS = 1000
 """Generations of a run: ten detect most differences of 3%."""
 LEAST_TOGETHER = 4
@@ -102,7 +101,7 @@ class ModelSweep(_Strict):
     device: Names | None = None
     backends: Names | None = None
     together: Annotated[int, Field(ge=LEAST_TOGETHER, strict=True)] | None = None
-    io: Names = ["torch"]
+    io: Annotated[list[Literal["torch", "numpy"]], *_EACH_ONCE] = ["torch"]
 
 
 class Suite(_Strict):
@@ -151,7 +150,7 @@ class Suite(_Strict):
             refs = [BackendRef.parse(label) for label in (self.baseline, *(sweep.backends or self.backends))]
             for ref in refs:
                 _one_name("backend", named, ref.label, ref.spelling)
-            for case in self._expand(sweep):
+            for case in self.expand(sweep):
                 is_new = case.id not in seen
                 _one_name("model", seen, case.id, case.model)
                 _one_name("device", places, device.label(case.device), case.device)
@@ -164,12 +163,18 @@ class Suite(_Strict):
             case.id: sweep.together
             for sweep in reversed(self.models)  # of a case that is declared twice, the first one counts
             if sweep.together is not None
-            for case in self._expand(sweep)
+            for case in self.expand(sweep)
         }
 
-    def _expand(self, sweep: ModelSweep) -> Iterator[Case]:
-        threads, devices = sweep.threads or self.threads, sweep.device or self.device
-        return _expand(sweep, threads, sweep.precision or self.precision, devices)
+    def expand(self, sweep: ModelSweep) -> Iterator[Case]:
+        """The cases of one of `models`: every combination of its lists."""
+        spec = models.get(sweep.name)
+        defaults = {key: [size] for key, size in spec.shape_keys.items() if size is not None}
+        precisions, threads = sweep.precision or self.precision, sweep.threads or self.threads
+        for sizes, options in itertools.product(_product(defaults | sweep.shape), _product(sweep.options)):
+            swept = itertools.product(precisions, threads, sweep.switches, sweep.io, sweep.device or self.device)
+            for precision, count, switches, io, place in swept:
+                yield Case(sweep.name, sizes, count, precision, options, switches, io, place)
 
 
 def _one_name(kind: str, known: dict[str, str], name: str, path: str) -> None:
@@ -195,36 +200,35 @@ def parse(text: str, source: str, folder: Path = Path()) -> Suite:
     try:
         raw = parse_toml(text)
     except ValueError as error:
-        reason = str(error).replace("end of document", f"line {text.count(chr(10)) + 1}, end of document")
-        raise UsageError(f"{source}: not valid TOML: {reason}") from None
+        raise UsageError(f"{source}: not valid TOML: {error}") from None
+    return resolve(_validate(raw, source, folder), folder)
+
+
+def _validate(raw: Mapping[str, Any], source: str, folder: Path) -> Suite:
+    """The suite with the keys of `raw`; one UsageError with all that is wrong, a line each."""
     try:
         suite = Suite.model_validate(raw)
     except ValidationError as error:
-        lines = [_explain(problem) for problem in error.errors(include_url=False)]
-        raise UsageError("\n".join(f"{source}: {line}" for line in lines)) from None
-    problems = list(_unknown_names(suite, folder))
+        problems = [_explain(problem) for problem in error.errors(include_url=False)]
+    else:
+        problems = list(_unknown_names(suite, folder))
     if problems:
         raise UsageError("\n".join(f"{source}: {line}" for line in problems))
-    return resolve(suite, folder)
+    return suite
 
 
 def resolve(suite: Suite, folder: Path) -> Suite:
     """`suite` with the lasting name of every ``engine@PATH``; UsageError as `versions.resolve`."""
-    return relabelled(suite, lambda label: versions.resolve(label, folder))
 
-
-def relabelled(suite: Suite, change: Callable[[str], str]) -> Suite:
-    """`suite` with `change` of every label in the place of the label."""
-
-    def named(labels: Sequence[str]) -> list[str]:
-        return [change(label) for label in labels]
+    def name(labels: Sequence[str]) -> list[str]:
+        return [versions.resolve(label, folder) for label in labels]
 
     sweeps = [
-        sweep if sweep.backends is None else sweep.model_copy(update={"backends": named(sweep.backends)})
+        sweep if sweep.backends is None else sweep.model_copy(update={"backends": name(sweep.backends)})
         for sweep in suite.models
     ]
-    (baseline,) = named([suite.baseline])
-    return suite.model_copy(update={"models": sweeps, "backends": named(suite.backends), "baseline": baseline})
+    baseline = versions.resolve(suite.baseline, folder)
+    return suite.model_copy(update={"models": sweeps, "backends": name(suite.backends), "baseline": baseline})
 
 
 def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
@@ -248,43 +252,20 @@ def of_model(model: str, arguments: Mapping[str, Any], **fields: Any) -> Suite:
         "shape": {key: value for key, value in arguments.items() if key in known.shape_keys},
         "options": {key: value for key, value in arguments.items() if key not in known.shape_keys},
     }
-    try:
-        return Suite.model_validate({"name": stem or "model", "models": [sweep], **fields})
-    except ValidationError as error:
-        raise UsageError("\n".join(f"{model}: {_explain(one)}" for one in error.errors(include_url=False))) from None
+    return _validate({"name": stem or "model", "models": [sweep], **fields}, model, Path.cwd())
 
 
 def find(name: str) -> Path:
     """The file of a suite given by path or by name; UsageError with the nearest name otherwise."""
-    given = Path(name)
-    if given.suffix == ".toml" and given.is_file():
-        return given
-    if given.suffix == ".toml" and given.is_dir():
-        raise UsageError(f"{name}: is a folder; expected the file of a suite")
     known = shipped()
-    if given.suffix == ".toml" and given.stem not in known:
-        raise UsageError(f"{name}: no such file")
-    if given.stem not in known:
+    if not name.endswith(".toml") and name not in known:
         raise UsageError(unknown("suite", name, known))
-    return known[given.stem]
+    return known.get(name) or Path(name)
 
 
 def shipped() -> dict[str, Path]:
     """Name -> file of the suites that come with the package."""
     return {path.stem: path for path in sorted(paths.PACKAGE.glob("*.toml"))}
-
-
-def _expand(
-    sweep: ModelSweep, threads: Sequence[int], precisions: Sequence[str], devices: Sequence[str]
-) -> Iterator[Case]:
-    spec = models.get(sweep.name)
-    defaults = {key: [size] for key, size in spec.shape_keys.items() if size is not None}
-    shape: Mapping[str, Sequence[int]] = {**defaults, **sweep.shape}
-    for sizes in _product(shape):
-        for options in _product(sweep.options):
-            swept = itertools.product(precisions, threads, sweep.switches, sweep.io, devices)
-            for precision, count, switches, io, place in swept:
-                yield Case(sweep.name, sizes, count, precision, options, switches, io, place)
 
 
 def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -293,78 +274,48 @@ def _product(table: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _unknown_names(suite: Suite, folder: Path) -> Iterator[str]:
-    labels = [("baseline", suite.baseline), *(("backends", label) for label in suite.backends)]
-    for position, sweep in enumerate(suite.models):
-        labels += [(f"models[{position}].backends", label) for label in sweep.backends or []]
-        yield from (f"models[{position}]{line}" for line in _model_problems(sweep))
-    for key, label in labels:
+    """A line for each name in `suite` that does not exist, and for each value that a model does not take."""
+
+    def check(label: str) -> None:
+        registry.check(BackendRef.parse(versions.resolve(label, folder)))
+
+    yield from _list_errors("baseline", check, [suite.baseline])
+    owners: list[tuple[str, Suite | ModelSweep]] = [("", suite)]
+    owners += [(f"models[{index}].", sweep) for index, sweep in enumerate(suite.models)]
+    for place, owner in owners:
+        yield from _list_errors(f"{place}backends", check, owner.backends or ())
+        yield from _list_errors(f"{place}device", device.own_class, owner.device or ())
+        for name in owner.precision or ():
+            if name not in PRECISIONS:
+                yield f"{place}precision: {unknown('precision', name, PRECISIONS)}"
+    for index, sweep in enumerate(suite.models):
+        yield from _list_model_errors(f"models[{index}]", sweep, suite.expand(sweep))
+
+
+def _list_errors(key: str, check: Callable[[Any], object], values: Iterable[Any]) -> Iterator[str]:
+    """The errors that `check` raises for the values of a key."""
+    for value in values:
         try:
-            registry.check(BackendRef.parse(versions.resolve(label, folder)))
+            check(value)
         except EngineError as error:
             yield f"{key}: {error}"
-    yield from _place_problems(suite)
-    for position, sweep in enumerate(suite.models):
-        yield from (f"models[{position}].{line}" for line in _place_problems(sweep))
 
 
-def _place_problems(owner: Suite | ModelSweep) -> Iterator[str]:
-    """Precisions and devices of `owner` that do not exist."""
-    for name in owner.precision or ():
-        if name not in PRECISIONS:
-            yield f"precision: {unknown('precision', name, PRECISIONS)}"
-    for name in owner.device or ():
-        try:
-            device.own_class(name)
-        except UsageError as error:
-            yield f"device: {error}"
-
-
-def _model_problems(sweep: ModelSweep) -> Iterator[str]:
-    """What is wrong with `sweep`: ``.key: reason``, or ``: reason`` where several keys together are wrong."""
+def _list_model_errors(place: str, sweep: ModelSweep, cases: Iterator[Case]) -> Iterator[str]:
+    yield from _list_errors(f"{place}.switches", registry.check_switches, sweep.switches)
     try:
         spec = models.get(sweep.name)
     except models.ModelError as error:
-        yield f".name: {error}"
+        yield f"{place}.name: {error}"
         return
-    wrong = [
-        f".{kind}: {_unknown_key(kind, key, known, spec)}"
-        for kind, given, known in (("shape", sweep.shape, spec.shape_keys), ("options", sweep.options, spec.options))
-        for key in given
-        if key not in known and (kind == "shape" or spec.option(key) is None)
-    ]
-    yield from wrong
-    yield from (f".io: {unknown('io', io, IO)}" for io in sweep.io if io not in IO)
-    if not wrong:
-        yield from dict.fromkeys(f": {problem}" for problem in _value_problems(sweep, spec))
-    for switches in sweep.switches:
-        try:
-            registry.check_switches(switches)
-        except EngineError as error:
-            yield f".switches: {error}"
-
-
-def _unknown_key(kind: str, key: str, known: Mapping[str, Any], spec: models.ModelSpec) -> str:
-    text = unknown("key", key, known)
-    if kind == "shape" and spec.option(key) is not None:
-        return f"{text}. {key} is an option: options = {{ {key} = ... }}"
-    if kind == "options" and key in spec.shape_keys:
-        return f"{text}. {key} is a size: shape = {{ {key} = ... }}"
-    return text
-
-
-def _value_problems(sweep: ModelSweep, spec: models.ModelSpec) -> Iterator[str]:
-    for case in _expand(sweep, [1], ["fp32"], [device.CPU]):
-        try:
-            spec.complete(case.build_arguments)
-        except models.ModelError as error:
-            yield str(error)
+    sizes = [key for key in sweep.shape if key not in spec.shape_keys]
+    options = [key for key in sweep.options if spec.option(key) is None]
+    wrong = [f"{place}.shape: {unknown('key', key, spec.shape_keys)}" for key in sizes]
+    wrong += [f"{place}.options: {unknown('key', key, spec.options)}" for key in options]
+    yield from wrong or dict.fromkeys(_list_errors(place, spec.complete, (case.build_arguments for case in cases)))
 
 
 _FIELDS: dict[str, type[BaseModel]] = {"models": ModelSweep, "timeouts": Timeouts}
-
-
-_NEAR_SHAPE = ("size", "sizes")
-"""Keys that somebody may write for the key of the sizes, which is not spelled like them."""
 
 
 def _explain(problem: Any) -> str:
@@ -373,9 +324,6 @@ def _explain(problem: Any) -> str:
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     if problem["type"] == "extra_forbidden":
         owner = next((_FIELDS[str(part)] for part in place[:-1] if str(part) in _FIELDS), Suite)
-        if owner is ModelSweep and place[-1] in _NEAR_SHAPE:
-            known = ", ".join(sorted(owner.model_fields))
-            return f"{key}: unknown key {place[-1]!r}; did you mean 'shape'? Known: {known}"
         return f"{key}: {unknown('key', place[-1], owner.model_fields)}"
     if problem["type"] == "missing":
         return f"{key}: this key is required"

@@ -19,8 +19,7 @@ from typing import Any, Literal
 from suites.backends.base import BackendSwitch
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.judge import stats
-from suites.harness.judge.standing import SURE
-from suites.harness.judge.summary import log_speeds
+from suites.harness.judge.summary import correct_verdict, group_samples, log_speeds
 from suites.harness.record.facts import columns
 from suites.harness.record.schema import AblationRecord, Samples, Status
 
@@ -72,8 +71,8 @@ class Trial:
     @property
     def refused(self) -> tuple[Status, str] | None:
         """Status and reason if one of the programs could not be made."""
-        found: tuple[Status, str] | None = self.facts_on.get("refused") or self.facts_off.get("refused")
-        return found
+        reason: tuple[Status, str] | None = self.facts_on.get("refused") or self.facts_off.get("refused")
+        return reason
 
     @property
     def reached(self) -> bool:
@@ -111,18 +110,17 @@ class Ablation:
 
     def options(self, *changes: Mapping[str, str]) -> dict[str, str] | None:
         """The options of the whole with all of `changes`; None where two of them exclude each other."""
-        found = dict(self.base.options)
+        options = dict(self.base.options)
         changed: set[str] = set()
-        for change in changes:
-            for key, value in change.items():
-                if key in self.lists and key in found:
-                    found[key] = f"{found[key]}+{value}"
-                elif key in changed and found[key] != value:
-                    return None
-                else:
-                    found[key] = value
-                changed.add(key)
-        return found
+        for key, value in (item for change in changes for item in change.items()):
+            if key in self.lists and key in options:
+                options[key] = f"{options[key]}+{value}"
+            elif key in changed and options[key] != value:
+                return None
+            else:
+                options[key] = value
+            changed.add(key)
+        return options
 
     def ref(self, options: Mapping[str, str]) -> BackendRef:
         """The backend with `options`."""
@@ -130,51 +128,54 @@ class Ablation:
 
     def asked(self, modes: Iterable[str]) -> list[dict[str, str]]:
         """Options of every program whose facts are needed, each once; the whole first."""
-        bare = [self.bare] if self.bare is not None else []
-        found: list[Mapping[str, str] | None] = [self.base.options, *bare]
+        wanted: list[Mapping[str, str] | None] = [self.base.options, self.bare]
         if LEAVE_ONE_OUT in modes:
-            found += [self.options(switch.without) for switch in self.switches]
-        if ADD_ONE_IN in modes and bare:
-            found += [switch.alone for switch in self.switches]
-        return [dict(one) for number, one in enumerate(found) if one is not None and one not in found[:number]]
+            wanted += [self.options(switch.without) for switch in self.switches]
+        if ADD_ONE_IN in modes and self.bare is not None:
+            wanted += [switch.alone for switch in self.switches]
+        return [
+            dict(options)
+            for number, options in enumerate(wanted)
+            if options is not None and options not in wanted[:number]
+        ]
 
     def trials(self, modes: Iterable[str], facts: Mapping[str, Facts]) -> list[Trial]:
         """Every switch in each of `modes`; `facts` has those of each label."""
-        whole, found = self.base.label, []
-        if self.bare is not None:
-            found.append(
-                self._trial(BackendSwitch("all", ALL, {}), LEAVE_ONE_OUT, whole, self.ref(self.bare).label, facts)
-            )
+        whole, trials = self.base.label, []
+        bare = None if self.bare is None else self.ref(self.bare).label
+        if bare is not None:
+            trials.append(_make_trial(BackendSwitch("all", ALL, {}), LEAVE_ONE_OUT, whole, bare, facts))
         for switch in self.switches:
             without = self.options(switch.without)
             if LEAVE_ONE_OUT in modes and without is not None:
                 changed = self.ref(without).label
                 on, off = (changed, whole) if switch.is_value else (whole, changed)
-                found.append(self._trial(switch, LEAVE_ONE_OUT, on, off, facts))
-            if ADD_ONE_IN in modes and self.bare is not None and switch.alone is not None:
-                on, off = self.ref(switch.alone).label, self.ref(self.bare).label
-                found.append(self._trial(switch, ADD_ONE_IN, on, off, facts))
-        return found
+                trials.append(_make_trial(switch, LEAVE_ONE_OUT, on, off, facts))
+            if ADD_ONE_IN in modes and bare is not None and switch.alone is not None:
+                trials.append(_make_trial(switch, ADD_ONE_IN, self.ref(switch.alone).label, bare, facts))
+        return trials
 
     def pairs(self, names: Sequence[str]) -> list[tuple[BackendSwitch, BackendSwitch, dict[str, str]]]:
         """Every two of the named switches that can be left out together, with the options that leave both out."""
         switches = [switch for switch in self.switches if switch.name in names]
-        both = [
-            (one, other, self.options(one.without, other.without)) for one, other in itertools.combinations(switches, 2)
+        return [
+            (first, second, options)
+            for first, second in itertools.combinations(switches, 2)
+            if (options := self.options(first.without, second.without)) is not None
         ]
-        return [(one, other, options) for one, other, options in both if options is not None]
 
     def pair_trial(
         self, one: BackendSwitch, other: BackendSwitch, options: Mapping[str, str], facts: Mapping[str, Facts]
     ) -> Trial:
         """Two switches together."""
-        singles = [self.ref(self.options(switch.without) or {}).label for switch in (other, one)]
+        first, second = (self.ref(self.options(switch.without) or {}).label for switch in (other, one))
         switch = BackendSwitch("pair", f"{one.name}+{other.name}", {})
-        found = self._trial(switch, PAIR, self.base.label, self.ref(options).label, facts)
-        return replace(found, first=singles[0], second=singles[1])
+        trial = _make_trial(switch, PAIR, self.base.label, self.ref(options).label, facts)
+        return replace(trial, first=first, second=second)
 
-    def _trial(self, switch: BackendSwitch, mode: Mode, on: str, off: str, facts: Mapping[str, Facts]) -> Trial:
-        return Trial(switch.kind, switch.name, mode, on, off, facts[on], facts[off])
+
+def _make_trial(switch: BackendSwitch, mode: Mode, on: str, off: str, facts: Mapping[str, Facts]) -> Trial:
+    return Trial(switch.kind, switch.name, mode, on, off, facts[on], facts[off])
 
 
 def parts(ablation: Ablation, trials: Sequence[Trial], size: int) -> list[list[str]]:
@@ -186,15 +187,14 @@ def parts(ablation: Ablation, trials: Sequence[Trial], size: int) -> list[list[s
         size: labels of a part at most, where a single trial does not need more.
     """
     always = [ablation.base.label, ablation.base.again().label]
-    found: list[list[str]] = []
+    parts: list[list[str]] = []
     for trial in trials:
-        missing = [label for label in trial.labels if label not in always]
-        home = next((part for part in found if len({*part, *missing}) <= size), None)
-        if home is None:
-            home = list(always)
-            found.append(home)
-        home += [label for label in missing if label not in home]
-    return found
+        part = next((part for part in parts if len({*part, *trial.labels}) <= size), None)
+        if part is None:
+            part = list(always)
+            parts.append(part)
+        part += [label for label in trial.labels if label not in part]
+    return parts
 
 
 def judge(
@@ -215,36 +215,34 @@ def judge(
         floor: of the A/A pair, as a log-speed.
         same_within: see `stats.verdict`.
     """
-    return [_line(case, trial, samples, spread, floor, same_within) for trial in trials]
-
-
-def _line(
-    case: Case, trial: Trial, samples: Sequence[Samples], spread: stats.Spread, floor: float, same_within: float
-) -> AblationRecord:
-    bad = _bad(trial, samples)
-    line = AblationRecord(
-        case=case.id,
-        switch=trial.switch,
-        switch_kind=trial.kind,
-        mode=trial.mode,
-        reached=trial.reached,
-        status="ok" if bad is None else bad[0],
-        reason=None if bad is None else bad[1],
-        with_=trial.on,
-        without=trial.off,
-        floor=math.expm1(floor) if floor else None,
-        deltas=trial.deltas,
-    )
-    logs = _interactions(trial, samples) if trial.mode == PAIR else log_speeds(*_of(samples, trial.on, trial.off))
-    if bad is not None or not trial.reached or not logs:
-        return line
-    if trial.mode == PAIR:  # two log-speeds, of processes of their own
-        spread, floor = replace(spread, variance=2 * spread.variance), math.sqrt(2) * floor
-    found = stats.estimate(logs, spread)
-    line.speed, line.p = stats.interval(found), stats.p_value(found)
-    line.verdict = stats.verdict(line.speed, same_within, floor)
-    line.detectable = math.expm1(stats.detectable(found, floor))
-    return line
+    lines = []
+    for trial in trials:
+        status, reason = trial.refused or _find_failure(trial, samples)
+        line = AblationRecord(
+            case=case.id,
+            switch=trial.switch,
+            switch_kind=trial.kind,
+            mode=trial.mode,
+            reached=trial.reached,
+            status=status,
+            reason=reason,
+            with_=trial.on,
+            without=trial.off,
+            floor=math.expm1(floor) if floor else None,
+            deltas=trial.deltas,
+        )
+        lines.append(line)
+        logs = _interactions(trial, samples) if trial.mode == PAIR else _log_speeds(samples, trial.on, trial.off)
+        if status != "ok" or not trial.reached or not logs:
+            continue
+        noise, margin = spread, floor
+        if trial.mode == PAIR:  # two log-speeds, of processes of their own
+            noise, margin = replace(spread, variance=2 * spread.variance), math.sqrt(2) * floor
+        estimate = stats.estimate(logs, noise)
+        line.speed, line.p = stats.interval(estimate), stats.p_value(estimate)
+        line.verdict = stats.verdict(line.speed, same_within, margin)
+        line.detectable = math.expm1(stats.detectable(estimate, margin))
+    return lines
 
 
 def conclude(lines: Sequence[AblationRecord]) -> list[AblationRecord]:
@@ -252,14 +250,13 @@ def conclude(lines: Sequence[AblationRecord]) -> list[AblationRecord]:
 
     Pairs are a family of their own: they are chosen by what the single switches showed.
     """
-    found = [line.model_copy() for line in lines]
+    concluded = [line.model_copy() for line in lines]
     for family in (MODES, (PAIR,)):
-        timed = [(line, line.p) for line in found if line.mode in family and line.p is not None]
+        timed = [(line, line.p) for line in concluded if line.mode in family and line.p is not None]
         for (line, _), p in zip(timed, stats.holm([p for _, p in timed]), strict=True):
             line.p = p
-            if p >= 1 - stats.CONFIDENCE and line.verdict in SURE:
-                line.verdict = "unclear"
-    return found
+            line.verdict = line.verdict and correct_verdict(line.verdict, p)
+    return concluded
 
 
 def strongest(lines: Iterable[AblationRecord], count: int) -> list[str]:
@@ -273,26 +270,26 @@ def strongest(lines: Iterable[AblationRecord], count: int) -> list[str]:
 
 def floor_of(samples: Sequence[Samples], base: BackendRef, spread: stats.Spread) -> float:
     """The A/A floor of the whole and its second copy; 0 where the two have no rounds."""
-    logs = log_speeds(*_of(samples, base.again().label, base.label))
+    logs = _log_speeds(samples, base.again().label, base.label)
     return stats.floor_of(stats.speed(logs, spread)) if logs else 0.0
 
 
-def _bad(trial: Trial, samples: Sequence[Samples]) -> tuple[Status, str] | None:
-    if trial.refused is not None:
-        return trial.refused
+def _find_failure(trial: Trial, samples: Sequence[Samples]) -> tuple[Status, str | None]:
     wrong = [line for line in samples if line.backend in trial.labels and line.status != "ok"]
-    return (wrong[0].status, f"{wrong[0].backend}: {wrong[0].reason}") if wrong and trial.reached else None
+    return (wrong[0].status, f"{wrong[0].backend}: {wrong[0].reason}") if wrong and trial.reached else ("ok", None)
 
 
-def _of(samples: Sequence[Samples], *labels: str) -> list[list[Samples]]:
-    ordered = sorted(samples, key=lambda line: line.generation)
-    return [[line for line in ordered if line.backend == label] for label in labels]
+def _log_speeds(samples: Sequence[Samples], mine: str, base: str) -> list[list[float]]:
+    """Per generation that both finished, the log-speeds of the rounds, from the samples of one case."""
+    rows = {label: lines for (_, label), lines in group_samples(samples).items()}
+    return log_speeds(rows.get(mine, []), rows.get(base, []))
 
 
 def _interactions(trial: Trial, samples: Sequence[Samples]) -> list[list[float]]:
     """Per generation that all four programs finished, the interaction of the rounds."""
-    names = (trial.off, trial.first, trial.second, trial.on)
-    of = [{line.generation: line.seconds for line in lines} for lines in _of(samples, *names)]
-    common = [number for number in of[0] if all(number in one for one in of)]
-    found = [stats.interaction(*(one[number] for one in of)) for number in common]
-    return [values for values in found if values]
+    rows = {label: lines for (_, label), lines in group_samples(samples).items()}
+    labels = (trial.off, trial.first, trial.second, trial.on)
+    first, *others = ({line.generation: line.seconds for line in rows.get(label, [])} for label in labels)
+    common = [number for number in first if all(number in seconds for seconds in others)]
+    values = [stats.interaction(first[number], *(seconds[number] for seconds in others)) for number in common]
+    return [logs for logs in values if logs]

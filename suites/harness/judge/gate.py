@@ -6,8 +6,7 @@ pass unseen. Only columns of `ALLOWED_GROWTH` may move a little.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from suites.harness.errors import UsageError, describe_os_error, describe_unreadable
+from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.files import parse_toml, read_text_file, write_text_file
 from suites.harness.invalid import describe
-from suites.harness.judge.compare import ALLOWED_GROWTH, EXACT
+from suites.harness.judge.compare import EXACT, describe_change, exceeds_allowance
+from suites.harness.judge.summary import Key
 from suites.harness.record.schema import Status
 
 HEADER = """\
@@ -58,7 +58,7 @@ class Baselines(BaseModel):
 
 
 @dataclass(frozen=True)
-class Found:
+class Program:
     """What an engine makes of a case now.
 
     Attributes:
@@ -90,12 +90,7 @@ class Difference:
 
     def describe(self) -> str:
         """In one line, without case and backend."""
-        if self.reason is not None:
-            return self.reason
-        if self.kind in ("new", "gone"):
-            side = 1 if self.kind == "new" else 0
-            return ", ".join(f"{name} {_number(pair[side])}" for name, pair in self.changes.items())
-        return ", ".join(f"{name} {_number(one)} -> {_number(two)}" for name, (one, two) in self.changes.items())
+        return self.reason or ", ".join(describe_change(name, *pair) for name, pair in self.changes.items())
 
 
 @dataclass(frozen=True)
@@ -123,57 +118,47 @@ class Judgement:
 
 
 def read(path: Path) -> Baselines:
-    """The accepted counts in the file at `path`.
-
-    Raises:
-        UsageError: no such file, or it is not a file of baselines.
-    """
+    """The accepted counts in the file at `path`; UsageError if it cannot be read or is not a file of baselines."""
     try:
         return Baselines.model_validate(parse_toml(read_text_file(path)))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {describe_unreadable(error)}") from None
+        reason = describe_unreadable(error)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(
-            f"{path}: {place}: {describe(first)}. Restore the file. Or delete it, "
-            "and write a new one with `enginebench compare --accept WHY --suite SUITE`"
-        ) from None
+        problem = error.errors(include_url=False)[0]
+        reason = f"{'.'.join(map(str, problem['loc']))}: {describe(problem)}"
     except ValueError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from None
+        reason = f"not valid TOML: {error}"
+    raise UsageError(f"{path}: {reason}")
 
 
-def write(path: Path, found: Baselines) -> None:
+def write(path: Path, baselines: Baselines) -> None:
     """Write the file anew; UsageError if that fails, which leaves an earlier file as it is."""
-    told = {"suite": found.suite, "accepted": [one.model_dump() for one in found.accepted], "counts": found.counts}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
-    write_text_file(path, HEADER + tomli_w.dumps(told))
+    accepted = [entry.model_dump() for entry in baselines.accepted]
+    tables = {"suite": baselines.suite, "accepted": accepted, "counts": baselines.counts}
+    write_text_file(path, HEADER + tomli_w.dumps(tables))
 
 
-def judge(accepted: Baselines, found: Mapping[tuple[str, str], Found]) -> Judgement:
+def judge(accepted: Baselines, programs: Mapping[Key, Program]) -> Judgement:
     """Compare the current programs with the accepted counts.
 
     Args:
         accepted: the counts to compare with.
-        found: (case, label) -> what the engine makes of it, for every row of the suite.
+        programs: (case, label) -> what the engine makes of it, for every row of the suite.
     """
     differences: list[Difference] = []
     skipped: list[tuple[str, str, str]] = []
     known = {(case, label): row for case, rows in accepted.counts.items() for label, row in rows.items()}
     equal = 0
-    for key, now in found.items():
+    for key, now in programs.items():
         if now.status in ("unavailable", "not applicable"):
             skipped.append((*key, now.reason or now.status))
         elif now.counts is None:
             differences.append(Difference(*key, "failed", reason=now.reason or now.status))
+        elif difference := _compare(key, known.get(key), now.counts):
+            differences.append(difference)
         else:
-            difference = _compare(key, known.get(key), now.counts)
-            equal += difference is None
-            differences += [] if difference is None else [difference]
-    differences += [Difference(*key, "gone", _pairs(row, {})) for key, row in known.items() if key not in found]
+            equal += 1
+    differences += [Difference(*key, "gone", _pairs(row, {})) for key, row in known.items() if key not in programs]
     return Judgement(tuple(differences), equal, tuple(skipped))
 
 
@@ -183,91 +168,38 @@ def accept(accepted: Baselines, judgement: Judgement, why: str, on: date) -> Bas
     Raises:
         UsageError: some program could not be made.
     """
-    failed = [one for one in judgement.differences if one.kind == "failed"]
-    if failed:
-        one = failed[0]
-        raise UsageError(f"{one.case}: {one.backend}: there is no program to accept: {one.reason}")
     counts = {case: dict(rows) for case, rows in accepted.counts.items()}
-    for one in judgement.differences:
-        rows = counts.setdefault(one.case, {})
-        old = rows.pop(one.backend, {})
-        if one.kind != "gone":
-            new = {name: after for name, (_, after) in one.changes.items()}
-            merged = {name: new.get(name, old.get(name)) for name in EXACT}
-            rows[one.backend] = {name: value for name, value in merged.items() if value is not None}
-    lines = [f"{one.case} {one.backend}: {one.kind}: {one.describe()}" for one in judgement.differences]
+    for row in judgement.differences:
+        if row.kind == "failed":
+            raise UsageError(f"{row.case}: {row.backend}: there is no program to accept: {row.reason}")
+        rows = counts.setdefault(row.case, {})
+        old = rows.pop(row.backend, {})
+        if row.kind != "gone":
+            new = old | {name: after for name, (_, after) in row.changes.items()}
+            rows[row.backend] = {name: value for name in EXACT if (value := new.get(name)) is not None}
     ordered = {case: dict(sorted(rows.items())) for case, rows in sorted(counts.items()) if rows}
-    acceptance = Acceptance(on=on, why=why, changes=[line for line in lines if not _is_first(line, accepted)])
+    # The first acceptance would list every count of the file again.
+    changed = judgement.differences if accepted.counts else ()
+    changes = [f"{row.case} {row.backend}: {row.kind}: {row.describe()}" for row in changed]
+    acceptance = Acceptance(on=on, why=why, changes=changes)
     return Baselines(suite=accepted.suite, counts=ordered, accepted=[*accepted.accepted, acceptance])
 
 
-def _is_first(line: str, accepted: Baselines) -> bool:
-    """True for a row of the first acceptance: all rows are new then, and the counts stand in the file."""
-    return not accepted.accepted and ": new: " in line
-
-
-def _compare(key: tuple[str, str], before: Row | None, now: Row) -> Difference | None:
+def _compare(key: Key, before: Row | None, now: Row) -> Difference | None:
     if before is None:
         return Difference(*key, "new", _pairs({}, now))
     changes = {name: pair for name, pair in _pairs(before, now).items() if _differs(name, *pair)}
     if not changes:
         return None
-    grew = any(one is None or two is None or two > one for one, two in changes.values())
+    grew = any(old is None or new is None or new > old for old, new in changes.values())
     return Difference(*key, "worse" if grew else "better", changes)
 
 
 def _pairs(before: Row, now: Row) -> dict[str, tuple[int | None, int | None]]:
-    names = [name for name in EXACT if name in before or name in now]
-    return {name: (before.get(name), now.get(name)) for name in names}
+    return {name: (before.get(name), now.get(name)) for name in EXACT if name in before or name in now}
 
 
 def _differs(name: str, before: int | None, now: int | None) -> bool:
     if before is None or now is None:
         return before != now
-    least_bytes, share = ALLOWED_GROWTH.get(name, (0, 0.0))
-    return abs(now - before) > max(least_bytes, share * before)
-
-
-def list_rows(found: Judgement) -> Iterator[dict[str, str]]:
-    """The differences as rows of a table."""
-    for one in found.differences:
-        yield {"case": one.case, "backend": one.backend, "verdict": one.kind, "accepted -> now": one.describe()}
-
-
-def summarise(found: Judgement) -> list[str]:
-    """Lines below the table: how many rows are equal, and which were left out."""
-    rows = _count_rows(found.equal + len(found.differences))
-    return [f"{found.equal} of {rows} {'is' if found.equal == 1 else 'are'} as accepted.", *_describe_skipped(found)]
-
-
-def describe_acceptance(found: Judgement, *, is_first: bool) -> list[str]:
-    """Lines below the table once the current counts are accepted: what was done, and which rows were left out.
-
-    Args:
-        found: what was judged before.
-        is_first: True if no counts were accepted before.
-    """
-    number = len(found.differences)
-    total = found.equal + sum(one.kind != "gone" for one in found.differences)
-    rows = _count_rows(number)
-    if not number:
-        done = "Nothing was accepted: no row has changed."
-    elif is_first:
-        done = f"Accepted: {rows}, counted for the first time."
-    else:
-        now = {0: "no row is left", 1: "the only row is as accepted now"}
-        done = f"Accepted: {rows} changed, and {now.get(total, f'all {total} rows are as accepted now')}."
-    return [done, *_describe_skipped(found)]
-
-
-def _describe_skipped(found: Judgement) -> list[str]:
-    reasons = Counter((label, reason) for _, label, reason in found.skipped)
-    return [f"Not compared: {label} in {number} of the cases: {why}" for (label, why), number in reasons.items()]
-
-
-def _count_rows(number: int) -> str:
-    return f"{number} row{'' if number == 1 else 's'}"
-
-
-def _number(value: int | None) -> str:
-    return "none" if value is None else f"{value:,}"
+    return exceeds_allowance(name, before, before + abs(now - before))

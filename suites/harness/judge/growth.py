@@ -38,7 +38,7 @@ class Growth:
     high: float
 
     @property
-    def is_told(self) -> bool:
+    def is_known(self) -> bool:
         """True if the sizes suffice to tell the exponent."""
         return len(self.sizes) >= ENOUGH_SIZES and bool(self.high - self.low <= WIDEST_TOLD)
 

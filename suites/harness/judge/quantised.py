@@ -25,9 +25,7 @@ rounding changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +34,6 @@ from engine import dtypes
 from engine.encodings import INT4, INT8_CHANNEL, INT8_TENSOR, Encoding
 from engine.exporter.torch_internals import TorchDispatchMode, tree_map
 from suites.backends.base import to_numpy
-from suites.harness.judge import fused
 from suites.harness.judge.layers import Layers
 
 GROUP = 32
@@ -101,8 +98,8 @@ class Rows:
 class Quantised(TorchDispatchMode):
     """While entered, weights are read as `precision` stores them, and ``int8_dynamic`` quantises what they meet.
 
-    Meanwhile torch's fused encoder layer and attention are switched off. Each is one call that takes all weights of the
-    layer and has no decomposition, so its weights would be read as they are.
+    The caller switches off torch's fused encoder layer and attention (`fused`). Each is one call that takes all weights
+    of the layer and has no decomposition, so its weights would be read as they are.
 
     Args:
         precision: a quantised one.
@@ -119,19 +116,6 @@ class Quantised(TorchDispatchMode):
         self._layers = layers
         self._rows = rows
         self._varying = {id(tensor): tensor for tensor in inputs}  # the tensors too, so that no id is used again
-        self._unfused: list[ExitStack] = []  # one an entry: a mode is entered again while it dispatches
-
-    def __enter__(self) -> Self:
-        self._unfused.append(ExitStack())
-        self._unfused[-1].enter_context(fused.switched_off())
-        super().__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._unfused.pop().close()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

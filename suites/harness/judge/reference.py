@@ -11,7 +11,6 @@ rounded type. A quantised case has those of the float64 model with its weights e
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -31,7 +30,7 @@ from suites.harness.declare.precision import PRECISIONS, choose_rule, convert_in
 from suites.harness.judge import fused, onnx_reference
 from suites.harness.judge.layers import Layers
 from suites.harness.judge.quantised import Quantised, Rows
-from suites.harness.judge.verify import Reference, check, compare, describe_change, describe_incomparable
+from suites.harness.judge.verify import Reference, check, describe_change, describe_incomparable
 from suites.torch_internals import version_of
 
 _IMPOSSIBLE = (RuntimeError, TypeError, NotImplementedError)
@@ -76,53 +75,62 @@ def compute(case: Case, seeds: int, where: Place | None = None) -> list[Referenc
     Raises:
         ModelError: no answer could be verified; says why.
     """
-    found = _compute(case, seeds, where)
+    references = _compute(case, seeds, where)
     spec = models.get(case.model)
     notes = [spec.describe_kept(**case.build_arguments)]
-    if spec.sets is not None and seeds > 1 and all(check(o.outputs, o.dtypes, found[0]).reason is None for o in found):
+    first = references[0]
+    if (
+        spec.sets is not None
+        and seeds > 1
+        and all(check(r.outputs, r.dtypes, first).reason is None for r in references)
+    ):
         notes.append("all input sets have the same answer, so that one kept from an earlier call would not be found")
-    found = [replace(one, note="; ".join(filter(None, (one.note, *notes))) or None) for one in found]
-    if reason := describe_incomparable(found):
+    references = [replace(r, note="; ".join(filter(None, (r.note, *notes))) or None) for r in references]
+    if reason := describe_incomparable(references):
         raise models.ModelError(f"model {case.model!r}: {reason}")
-    return found
+    return references
 
 
 def _compute(case: Case, seeds: int, where: Place | None) -> list[Reference]:
     precision = PRECISIONS[case.precision]
     spec = models.get(case.model)
     sets = [spec.inputs(seed, **case.build_arguments) for seed in range(seeds)]
-    inputs = [convert_inputs(one, case.precision) for one in sets]
+    inputs = [convert_inputs(tensors, case.precision) for tensors in sets]
     if precision.kind == "quantised" or case.recipe:
-        return _quantised(case, inputs)
+        with fused.switched_off():  # one call would take all weights of a layer, and read them as they are
+            return _quantised(case, inputs)
     model, _ = spec.build(**case.build_arguments)
     if spec.form == "onnx":
-        return onnx_reference.compute(model, [[to_numpy(tensor) for tensor in one] for one in inputs])
+        return onnx_reference.compute(model, [[to_numpy(tensor) for tensor in tensors] for tensors in inputs])
     model = convert_model(model, case.precision)
     size = _count_bytes(model)
     if where is not None:
-        model, inputs = where.place_model(model), [where.place(one) for one in inputs]
+        model, inputs = where.place_model(model), [where.place(tensors) for tensors in inputs]
     state, first = _call_once(case.model, model, inputs[0])
     ready = Buffers(model, state).ready
-    own = _of_each(case, inputs, lambda one: _own(model, one, ready))
-    unfused = []
-    if has_fused := fused.may_run(model):
+    own = _of_each(case, inputs, lambda tensors: _own(model, tensors, ready))
+    unfused, has_fused = [], fused.may_run(model)
+    if has_fused:
         with fused.switched_off():
-            unfused = [_plain(_own(model, one, ready))[0] for one in inputs]
+            unfused = [_plain(_own(model, tensors, ready))[0] for tensors in inputs]
+    exact, note = [], None
     try:
-        exact = _double(case, model, inputs, state)
+        wide = _double(case, model, inputs, state)
         if has_fused:
             with fused.switched_off():
                 unfused = _double(case, model, inputs, state)
+        exact = wide
     except _IMPOSSIBLE as error:
-        note = _note(error)
-        found = [Reference(*_plain(one), None, note, precision.rule, state=state) for one in own]
-    else:
-        found = [_reference(wide, mine, precision.rule, state) for wide, mine in zip(exact, own, strict=True)]
+        note = onnx_reference.describe_narrow(error)
+    references = _make_references(own, exact, note, precision.rule, state, size)
     if has_fused:
-        found = [_accept(one, other) for one, other in zip(found, unfused, strict=True)]
-    if first is not None:
-        _check_repeatable(case.model, first, own[0], found[0])
-    return [replace(one, weight_bytes=size) for one in found]
+        references = [_accept(*pair) for pair in zip(references, unfused, strict=True)]
+    if first is not None and (change := describe_change(_plain(first)[0], _plain(own[0])[0], references[0])):
+        raise models.ModelError(
+            f"model {case.model!r}: {change}, so nothing can be verified; forward draws random numbers, or counts its "
+            "calls in a Python attribute"
+        )
+    return references
 
 
 def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Reference]:
@@ -142,27 +150,23 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
     size = _count_bytes(model)
     state, _ = _call_once(case.model, model, inputs[0])
     ready = Buffers(model, state).ready
+    exact, note = [], None
     try:
         wide = build(**case.build_arguments)[0]
-        with fused.switched_off():  # as `Quantised` does
-            unquantised = _double(case, wide, inputs, state)
+        unquantised = _double(case, wide, inputs, state)
         exact = _double(case, wide, inputs, state, lambda lifted: read(lifted, wide, next(kept)))
-        note = None
     except _IMPOSSIBLE as error:
-        note, rows, exact = _note(error), [Rows() for _ in inputs], []
-        with fused.switched_off():
-            unquantised = [_plain(one)[0] for one in _of_each(case, inputs, lambda one: _own(model, one, ready))]
+        note, rows = onnx_reference.describe_narrow(error), [Rows() for _ in inputs]
+        outputs = _of_each(case, inputs, lambda tensors: _own(model, tensors, ready))
+        unquantised = [_plain(tensors)[0] for tensors in outputs]
     own = []
-    for one, integers in zip(inputs, rows, strict=True):
+    for tensors, integers in zip(inputs, rows, strict=True):
         if exact:
             integers.replay()
-        with read(one, model, integers):
-            own.append(_own(model, one, ready))
-    if note is not None:
-        found = [Reference(*_plain(one), None, note, rule, state=state) for one in own]
-    else:
-        found = [_reference(one, mine, rule, state) for one, mine in zip(exact, own, strict=True)]
-    return [replace(one, unquantised=plain, weight_bytes=size) for one, plain in zip(found, unquantised, strict=True)]
+        with read(tensors, model, integers):
+            own.append(_own(model, tensors, ready))
+    references = _make_references(own, exact, note, rule, state, size)
+    return [replace(one, unquantised=plain) for one, plain in zip(references, unquantised, strict=True)]
 
 
 def _count_bytes(model: torch.nn.Module) -> int:
@@ -170,11 +174,17 @@ def _count_bytes(model: torch.nn.Module) -> int:
     return sum(tensor.nbytes for tensor in itertools.chain(model.parameters(), model.buffers()))
 
 
-def _reference(exact: list[np.ndarray], own: list[torch.Tensor], rule: str, state: tuple[str, ...]) -> Reference:
-    """Of one input set: float64 outputs, and eager's."""
-    arrays, kinds = _plain(own)
-    errors = [compare(one, other).relative for one, other in zip(arrays, exact, strict=True)]
-    return Reference(exact, kinds, errors, None, rule, state=state)
+def _make_references(
+    own: list[list[torch.Tensor]],
+    exact: list[list[np.ndarray]],
+    note: str | None,
+    rule: str,
+    state: tuple[str, ...],
+    size: int,
+) -> list[Reference]:
+    """A reference for each input set, from eager's outputs and those in float64; without these, `note` says why."""
+    references = [Reference(*_plain(one), None, note, rule, state=state, weight_bytes=size) for one in own]
+    return [onnx_reference.widen(*pair) for pair in zip(references, exact, strict=True)] if exact else references
 
 
 def _accept(reference: Reference, unfused: list[np.ndarray]) -> Reference:
@@ -198,9 +208,16 @@ def _call_once(
     if stepwise.generates(model):
         return (), None
     buffers, others = Buffers(model), _tensors(model)
-    before = [to_numpy(one).copy() for one in inputs]
+    before = [to_numpy(tensor).tobytes() for tensor in inputs]
     outputs = [tensor.clone() for tensor in outputs_of(model, inputs)]  # one of them may be a buffer
-    _check_inputs(name, model, before, inputs)
+    written = [
+        n for n, (tensor, kept) in enumerate(zip(inputs, before, strict=True)) if to_numpy(tensor).tobytes() != kept
+    ]
+    if written:
+        raise models.ModelError(
+            f"model {name!r}: forward writes to its inputs (number {', '.join(map(str, written))}), so two calls with "
+            "the same inputs differ; let forward clone the input first, and write to the clone"
+        )
     now = _tensors(model)
     changed = [key for key, (tensor, version) in others.items() if now.get(key, (None, 0)) != (tensor, version)]
     if changed:
@@ -208,36 +225,9 @@ def _call_once(
             f"model {name!r}: forward changes {', '.join(changed)}, so two calls differ; expected buffers: register "
             "each with register_buffer, or leave it unchanged"
         )
-    found = buffers.written()
+    state = buffers.written()
     buffers.restore()
-    return found, outputs
-
-
-def _check_repeatable(name: str, first: list[torch.Tensor], again: list[torch.Tensor], reference: Reference) -> None:
-    """ModelError if two calls with the same inputs differ by more than an error may be."""
-    if change := describe_change(_plain(first)[0], _plain(again)[0], reference):
-        raise models.ModelError(
-            f"model {name!r}: {change}, so nothing can be verified; forward draws random numbers, or counts its calls "
-            "in a Python attribute"
-        )
-
-
-def _check_inputs(
-    name: str, model: torch.nn.Module, before: Sequence[np.ndarray], inputs: tuple[torch.Tensor, ...]
-) -> None:
-    """ModelError if a call has changed its inputs, which were `before`."""
-    written = [n for n, one in enumerate(inputs) if to_numpy(one).tobytes() != before[n].tobytes()]
-    if written:
-        taken = list(inspect.signature(model.forward).parameters.values())
-        names = {n: f"{one.name} (input {n})" for n, one in enumerate(taken) if one.kind in _POSITIONAL}
-        listed = ", ".join(names.get(n, f"number {n}") for n in written)
-        raise models.ModelError(
-            f"model {name!r}: forward writes to its input {listed}, so two calls with the same inputs differ; let "
-            "forward clone the input first, and write to the clone"
-        )
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return state, outputs
 
 
 def _tensors(model: torch.nn.Module) -> dict[str, tuple[int, int | None]]:
@@ -253,12 +243,11 @@ def _own(
     model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], ready: Callable[..., None] | None
 ) -> list[torch.Tensor]:
     """Outputs of one call that starts from the first state; they share no memory with that."""
-    found = outputs_of(model, inputs)
-    if ready is None:
-        return found
-    found = [tensor.clone() for tensor in found]
-    ready()
-    return found
+    outputs = outputs_of(model, inputs)
+    if ready is not None:
+        outputs = [tensor.clone() for tensor in outputs]
+        ready()
+    return outputs
 
 
 def _plain(tensors: list[torch.Tensor]) -> tuple[list[np.ndarray], list[str]]:
@@ -266,23 +255,15 @@ def _plain(tensors: list[torch.Tensor]) -> tuple[list[np.ndarray], list[str]]:
     return [to_numpy(one) for one in tensors], [str(one.dtype).removeprefix("torch.") for one in tensors]
 
 
-def _note(error: Exception) -> str:
-    return f"reference in the model's own dtype: {type(error).__name__}: {str(error).splitlines()[0]}"
-
-
-def _as_it_is(_inputs: tuple[torch.Tensor, ...]) -> AbstractContextManager[Any]:
-    return nullcontext()
-
-
 def _of_each(
     case: Case, inputs: Sequence[tuple[torch.Tensor, ...]], call: Callable[[tuple[torch.Tensor, ...]], Result]
 ) -> list[Result]:
     """The result of `call` for each input set."""
-    spec, found = models.get(case.model), []
-    for seed, one in enumerate(inputs):
+    spec, results = models.get(case.model), []
+    for seed, tensors in enumerate(inputs):
         with spec.explaining(seed, **case.build_arguments):
-            found.append(call(one))
-    return found
+            results.append(call(tensors))
+    return results
 
 
 def _double(
@@ -290,7 +271,7 @@ def _double(
     model: torch.nn.Module,
     inputs: list[tuple[torch.Tensor, ...]],
     state: tuple[str, ...],
-    read: Callable[[tuple[torch.Tensor, ...]], AbstractContextManager[Any]] = _as_it_is,
+    read: Callable[[tuple[torch.Tensor, ...]], AbstractContextManager[Any]] = lambda _inputs: nullcontext(),
 ) -> list[list[np.ndarray]]:
     """Outputs in float64; `read` gives what is entered for each input set."""
     # New tensors of the model must be float64, too. The worker of references runs nothing else meanwhile.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +11,7 @@ from typing import Any, Literal
 
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
-from suites.harness.judge.standing import SURE
-from suites.harness.judge.summary import log_speeds
+from suites.harness.judge.summary import SURE, Key, correct_verdict, group_samples, log_speeds
 from suites.harness.record.commits import CommitRecord, CountedCase
 from suites.harness.record.facts import columns
 from suites.harness.record.schema import Samples, Speed, Verdict
@@ -85,21 +85,19 @@ def follow(run: Run, noise: MachineNoise) -> list[Track]:
         noise: the variance between processes on its machine, from the A/A pairs of its runs.
     """
     commits = run.of(CommitRecord)
-    samples = _index_samples(run)
+    samples = group_samples(run.of(Samples))
     threads = {row.case: row.threads for row in run.summaries()}
     cases = list(dict.fromkeys(case for commit in commits for case in commit.cases))
-    pairs = {case: dict(_compare(commits, case, samples)) for case in cases}
-    logs = {(case, name): found for case, of_case in pairs.items() for name, found in of_case.items()}
+    logs = {(case, commit): values for case in cases for commit, values in _compare(commits, case, samples)}
     estimates = {
-        key: stats.estimate(found, noise.spread(threads.get(key[0], 1))) for key, found in logs.items() if found
+        key: stats.estimate(values, noise.spread(threads.get(key[0], 1))) for key, values in logs.items() if values
     }
-    raised = stats.holm([stats.p_value(one) for one in estimates.values()])
+    raised = stats.holm([stats.p_value(estimate) for estimate in estimates.values()])
     p_values = dict(zip(estimates, raised, strict=True))
     return [_track(run, case, commits, samples, Compared(estimates, p_values, logs)) for case in cases]
 
 
 Logs = Sequence[Sequence[float]]
-Key = tuple[str, str]
 WIDE = 0.99
 
 
@@ -112,26 +110,15 @@ class Compared:
     logs: Mapping[Key, Logs]
 
 
-def _index_samples(run: Run) -> dict[Key, list[Samples]]:
-    latest = {(line.case, line.backend, line.generation): line for line in run.of(Samples)}
-    found: dict[Key, list[Samples]] = {}
-    for (case, backend, _), line in sorted(latest.items(), key=lambda one: one[0][2]):
-        found.setdefault((case, backend), []).append(line)
-    return found
-
-
 def _compare(
     commits: Sequence[CommitRecord], case: str, samples: Mapping[Key, list[Samples]]
 ) -> Iterator[tuple[str, Logs]]:
     """Name of a commit -> log-speeds of its rounds against those of the commit before, a list a generation."""
-    before: CommitRecord | None = None
-    for commit in commits:
-        if commit.status != "built":
-            continue
-        if before is not None and before.backend != commit.backend:
+    built = [commit for commit in commits if commit.status == "built"]
+    for before, commit in itertools.pairwise(built):
+        if before.backend != commit.backend:
             mine, base = (samples.get((case, str(one.backend)), []) for one in (commit, before))
             yield commit.commit, log_speeds(mine, base)
-        before = commit
 
 
 def _track(
@@ -146,37 +133,43 @@ def _track(
     within = run.environment.plan.same_within
     points: list[Point] = []
     before: CommitRecord | None = None
-    sum_of: stats.Estimate | None = stats.Estimate(0.0, 0.0, math.inf)
+    total: stats.Estimate | None = stats.Estimate(0.0, 0.0, math.inf)
     for commit in commits:
         counted = commit.cases.get(case, CountedCase(reason=commit.reason))
         is_timed = (case, str(commit.backend)) in timed
         if commit.status != "built" or (counted.facts is None and not is_timed):
             points.append(Point(commit, None, "failed", reason=counted.reason or commit.reason))
             if commit.status == "built":
-                before, sum_of = commit, None
+                before, total = commit, None
             continue
         key = (case, commit.commit)
         estimate = compared.estimates.get(key)
-        is_first, is_same = before is None, before is not None and before.digest == commit.digest
-        if not is_first and not is_same:
-            sum_of = _add(sum_of, estimate)
-        note: Note = "first" if is_first else "same code" if is_same else "not timed" if estimate is None else ""
+        is_same = before is not None and before.digest == commit.digest
+        if before is not None and not is_same:
+            total = _add(total, estimate)
+        note: Note = "first" if before is None else "same code" if is_same else "not timed" if estimate is None else ""
+        speed = None if estimate is None else stats.interval(estimate)
+        verdict = None
+        if speed is not None and not note:
+            verdict = stats.verdict(speed, within, math.log1p(floor or 0.0))
+            verdict = correct_verdict(verdict, compared.p_values[key])
+        old, new = _list_counts(before.cases.get(case) if before else None), _list_counts(counted)
         points.append(
             Point(
                 commit,
-                None if note else _judge(estimate, compared.p_values.get(key), floor, within),
+                verdict,
                 note,
-                None if estimate is None else stats.interval(estimate),
-                None if sum_of is None else stats.interval(sum_of),
+                speed,
+                None if total is None else stats.interval(total),
                 None if estimate is None else stats.interval(estimate, WIDE),
                 tuple(math.exp(statistics.median(values)) for values in compared.logs.get(key, ())),
-                {} if before is None else _list_changes(before.cases.get(case), counted),
-                _list_counts(counted),
+                {name: (old[name], new[name]) for name in new if name in old and old[name] != new[name]},
+                new,
                 counted.reason,
             )
         )
         before = commit
-    label = str(next((one.backend for one in commits if one.backend), None))
+    label = str(next((commit.backend for commit in commits if commit.backend), None))
     medians = tuple(
         statistics.median(seconds for turn in line.seconds for seconds in turn)
         for line in samples.get((case, label), ())
@@ -185,29 +178,14 @@ def _track(
     return Track(case, statistics.median(medians) if medians else None, medians, floor, tuple(points))
 
 
-def _add(total: stats.Estimate | None, one: stats.Estimate | None) -> stats.Estimate | None:
+def _add(total: stats.Estimate | None, step: stats.Estimate | None) -> stats.Estimate | None:
     """The sum of two estimates, with the smaller of their degrees of freedom; None if one is missing."""
-    if total is None or one is None:
+    if total is None or step is None:
         return None
-    error = math.hypot(total.error, one.error)
-    return stats.Estimate(total.centre + one.centre, error, min(total.degrees, one.degrees))
+    error = math.hypot(total.error, step.error)
+    return stats.Estimate(total.centre + step.centre, error, min(total.degrees, step.degrees))
 
 
-def _judge(estimate: stats.Estimate | None, p: float | None, floor: float | None, within: float) -> Verdict | None:
-    if estimate is None or p is None:
-        return None
-    found = stats.verdict(stats.interval(estimate), within, math.log1p(floor or 0.0))
-    return "unclear" if found in SURE and p >= 1 - stats.CONFIDENCE else found
-
-
-def _list_counts(found: CountedCase | None) -> dict[str, int]:
-    if found is None or found.facts is None:
-        return {}
-    told = found.facts.model_dump(include=set(COUNTS))
-    return {name: told[name] for name in COUNTS if told[name] is not None}
-
-
-def _list_changes(before: CountedCase | None, now: CountedCase) -> dict[str, tuple[Any, Any]]:
-    """Counts that differ, of those that both commits tell."""
-    old, new = _list_counts(before), _list_counts(now)
-    return {name: (old[name], new[name]) for name in new if name in old and old[name] != new[name]}
+def _list_counts(counted: CountedCase | None) -> dict[str, int]:
+    facts = None if counted is None else counted.facts
+    return {} if facts is None else facts.model_dump(include=set(COUNTS), exclude_none=True)

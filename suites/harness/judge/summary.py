@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from suites import backends
 from suites.backends.versions import ENGINE
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.declare.device import label
+from suites.harness.declare.device import label as label_device
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import stats
 from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.record.facts import AllFacts, Facts
 from suites.harness.record.roofs import Roofs, Work
-from suites.harness.record.schema import Accuracy, Compared, Error, PerToken, Samples, Summary
+from suites.harness.record.schema import Accuracy, Compared, Error, PerToken, Samples, Summary, Verdict
 
 NEIGHBOURS_FLAG = 0.03
 """From this share on, what the neighbours cost is flagged."""
+
+SURE: tuple[Verdict, ...] = ("faster", "slower")
+"""Verdicts that are beyond noise."""
+
+Key = tuple[str, str]
+"""Case, and label of a backend."""
 
 PHASES = ("import_s", "export_s", "compile_s", "first_call_s")
 
@@ -56,58 +62,73 @@ class Question:
 
 def summarise(question: Question, lines: Sequence[Samples], noise: MachineNoise) -> list[Summary]:
     """One summary a backend, from the samples of the case. Adds the case's A/A medians to `noise`."""
-    latest = {(line.backend, line.generation): line for line in lines}
-    of = {ref.label: _ordered(latest, ref.label) for ref in question.refs}
-    pair = log_speeds(of.get(question.twin, []), of.get(question.baseline, []))
-    place = label(question.case.device)
+    samples = {label: rounds for (_, label), rounds in group_samples(lines).items()}
+    pair = log_speeds(samples.get(question.twin, []), samples.get(question.baseline, []))
+    place = label_device(question.case.device)
     noise.add(question.case.threads, [statistics.median(values) for values in pair], place)
     spread = noise.spread(question.case.threads, place)
     floor = stats.floor_of(stats.speed(pair, spread)) if pair else None
-    found = []
+
+    def judge_labels(mine: str, theirs: str, floor: float | None) -> dict[str, Any]:
+        return judge_pair(samples.get(mine, []), samples.get(theirs, []), spread, floor, question.same_within)
+
+    def compare(mine: Summary, theirs: Summary) -> Compared:
+        return Compared(backend=theirs.backend, **judge_labels(mine.backend, theirs.backend, floor))
+
+    rows = []
     for ref in question.refs:
-        base = [] if ref.label == question.baseline else of.get(question.baseline, [])
-        found.append(_summary(question, ref, of[ref.label], base, spread, floor))
-    _place_under_roofs(question, found)
-    peer, others = _best_peer(question, found), _other_versions(question, found)
-
-    def over(mine: str, theirs: str) -> Compared:
-        return Compared(backend=theirs, **judge_pair(of[mine], of[theirs], spread, floor, question.same_within))
-
-    for ref, line in zip(question.refs, found, strict=True):
-        if line.status != "ok" or line.role != "engine":
-            continue
-        if peer is not None:
-            line.best_peer = over(ref.label, peer)
-        if others and ref.name == ENGINE and ref.label != question.twin:
-            line.versions = [over(ref.label, label) for label in others]
-    ranked = _rank(question, found)
-    second = _find_runner_up(ranked)
-    if second is not None:
-        ranked[0].runner_up = over(ranked[0].backend, second.backend)
-    return found
-
-
-def _find_runner_up(ranked: Sequence[Summary]) -> Summary | None:
-    """The row that the first of `ranked` is compared with: of another backend, or else another form of the same."""
-    if len(ranked) < 2:
-        return None
-    name = BackendRef.parse(ranked[0].backend).name
-    return next((line for line in ranked if BackendRef.parse(line.backend).name != name), ranked[1])
+        row = _summary(question, ref, samples.get(ref.label, []), spread, floor)
+        if row.status == "ok" and ref.label != question.baseline:
+            own_floor = 0.0 if ref.label == question.twin else floor
+            row = row.model_copy(update=judge_labels(ref.label, question.baseline, own_floor))
+        rows.append(row)
+    _place_under_roofs(question, rows)
+    own = (question.baseline, question.twin)
+    versions = [row for row in rows if row.role == "version" and row.status == "ok" and row.backend not in own]
+    # Ranked are the rows that have a time, without the second copy of the baseline.
+    timed = [(row.latency.p50, row) for row in rows if row.latency is not None and row.backend != question.twin]
+    ranked = [row for _, row in sorted(timed, key=lambda item: item[0])]
+    best_peer = next((row for row in ranked if row.role == "peer"), None)
+    for ref, row in zip(question.refs, rows, strict=True):
+        if row.status == "ok" and row.role == "engine":
+            row.best_peer = None if best_peer is None else compare(row, best_peer)
+            if versions and ref.name == ENGINE and ref.label != question.twin:
+                row.versions = [compare(row, version) for version in versions]
+    if len(ranked) > 1:
+        # The next row of another backend, or else another form of the same.
+        name = BackendRef.parse(ranked[0].backend).name
+        second = next((row for row in ranked if BackendRef.parse(row.backend).name != name), ranked[1])
+        ranked[0].runner_up = compare(ranked[0], second)
+    return rows
 
 
-def _place_under_roofs(question: Question, found: Sequence[Summary]) -> None:
+def group_samples(lines: Iterable[Samples]) -> dict[Key, list[Samples]]:
+    """Samples of each row, by generation: the last line of each, because a resumed run may have written one again."""
+    latest = {(line.generation, line.case, line.backend): line for line in lines}
+    rows: dict[Key, list[Samples]] = {}
+    for (_, case, backend), line in sorted(latest.items(), key=lambda item: item[0]):
+        rows.setdefault((case, backend), []).append(line)
+    return rows
+
+
+def correct_verdict(verdict: Verdict, p: float) -> Verdict:
+    """A verdict in a family of comparisons, where `p` is raised by `stats.holm`."""
+    return "unclear" if verdict in SURE and p >= 1 - stats.CONFIDENCE else verdict
+
+
+def _place_under_roofs(question: Question, rows: Sequence[Summary]) -> None:
     """Give every row its share of the roof, and the work of the case where the row counted none itself.
 
     The share of every row is computed from the work of the case (`find_work`), so that shares compare as latencies do.
     A row that counted its own operations and bytes keeps them: two runs of one program agree on them, whichever other
     backends take part.
     """
-    source = find_work(found)
+    source = find_work(rows)
     if source is None:
         return
     roof = PRECISIONS[question.case.precision].roof
     work = Work(source.flops, source.bytes, roof, source.steps or 1)
-    for line in found:
+    for line in rows:
         if line.flops is None and line.bytes is None:
             line.flops, line.bytes = work.flops, work.nbytes
         if question.roofs is not None and line.latency is not None:
@@ -127,26 +148,6 @@ def find_work(rows: Iterable[Summary]) -> Summary | None:
     return min(
         counted, key=lambda line: (line.role != "engine", bool(BackendRef.parse(line.backend).options)), default=None
     )
-
-
-def _best_peer(question: Question, found: Sequence[Summary]) -> str | None:
-    """Label of the peer with the shortest median latency; None where none has one."""
-    return next((line.backend for line in _rank(question, found) if line.role == "peer"), None)
-
-
-def _rank(question: Question, found: Sequence[Summary]) -> list[Summary]:
-    """Rows that have a median latency, the shortest first, without the second copy of the baseline."""
-    timed = [(line.latency.p50, line) for line in found if line.latency is not None and line.backend != question.twin]
-    return [line for _, line in sorted(timed, key=lambda one: one[0])]
-
-
-def _other_versions(question: Question, found: Sequence[Summary]) -> list[str]:
-    """Labels of the other versions of the engine that the engine is compared with; `speed` tells of the baseline."""
-    return [
-        line.backend
-        for line in found
-        if line.role == "version" and line.status == "ok" and line.backend not in (question.baseline, question.twin)
-    ]
 
 
 def judge_pair(
@@ -174,12 +175,7 @@ def judge_pair(
 
 
 def _summary(
-    question: Question,
-    ref: BackendRef,
-    mine: Sequence[Samples],
-    base: Sequence[Samples],
-    spread: stats.Spread,
-    floor: float | None,
+    question: Question, ref: BackendRef, mine: Sequence[Samples], spread: stats.Spread, floor: float | None
 ) -> Summary:
     case = question.case
     bad = next((line for line in mine if line.status != "ok"), None)
@@ -187,7 +183,9 @@ def _summary(
     if not mine:
         status, reason = "failed", "no generation was finished"
     facts = next((line.facts for line in mine if line.facts != AllFacts()), AllFacts())
-    line = Summary(
+    known: dict[str, Any] = {name: getattr(facts, name) for name in Facts.model_fields}
+    known |= {name: next((v for line in mine if (v := getattr(line, name)) is not None), None) for name in PHASES}
+    row = Summary(
         case=case.id,
         model=case.model,
         shape=dict(case.shape),
@@ -196,7 +194,7 @@ def _summary(
         precision=case.precision,
         switches={**case.switches, **ref.named_options},
         io=case.io,
-        device=label(case.device),
+        device=label_device(case.device),
         backend=ref.label,
         role=backends.role(ref),
         baseline=question.baseline,
@@ -206,42 +204,21 @@ def _summary(
         aa_observations=spread.observations,
         error=_worst_error(mine),
         accuracy=_worst_accuracy(mine),
-        note=next((one.note for one in mine if one.note), None),
+        note=next((line.note for line in mine if line.note), None),
         peak_rss_bytes=_peak(mine),
-        run_peak_rss_bytes=_peak([one for one in mine[1:] if one.first_call_s is None]),
+        run_peak_rss_bytes=_peak([line for line in mine[1:] if line.first_call_s is None]),
+        **known,
     )
-    for name in PHASES:
-        setattr(line, name, next((v for v in (getattr(one, name) for one in mine) if v is not None), None))
-    for name in Facts.model_fields:
-        setattr(line, name, getattr(facts, name))
-    return _timed(line, question, mine, base, facts, spread, floor) if status == "ok" else line
-
-
-def _timed(
-    line: Summary,
-    question: Question,
-    mine: Sequence[Samples],
-    base: Sequence[Samples],
-    facts: AllFacts,
-    spread: stats.Spread,
-    floor: float | None,
-) -> Summary:
-    """`line` with what the times of a row that is right say."""
-    latency = stats.latency([one.seconds for one in mine])
-    per_token, ttft_s = _of_tokens(facts.tokens, latency.p50)
-    neighbours, flagged = _neighbours(mine)
-    return line.model_copy(
-        update={
-            "latency": latency,
-            "throughput": question.case.shape.get("batch", 1) / latency.p50,
-            "neighbours": neighbours,
-            "neighbours_flagged": flagged,
-            "disturbed": share_disturbed(mine),
-            "s_per_token": per_token,
-            "ttft_s": ttft_s,
-            **judge_pair(mine, base, spread, 0.0 if line.backend == question.twin else floor, question.same_within),
-        }
-    )
+    if status == "ok":
+        row.latency = stats.latency([line.seconds for line in mine])
+        seconds = row.latency.p50
+        row.throughput = case.shape.get("batch", 1) / seconds
+        row.neighbours, row.neighbours_flagged = _neighbours(mine)
+        row.disturbed = share_disturbed(mine)
+        if facts.tokens:
+            row.s_per_token = PerToken(**{phase: seconds / count for phase, count in facts.tokens.items()})
+            row.ttft_s = seconds if "prefill" in facts.tokens else None
+    return row
 
 
 def _peak(lines: Sequence[Samples]) -> int | None:
@@ -269,22 +246,10 @@ def _neighbours(mine: Sequence[Samples]) -> tuple[float | None, bool | None]:
 
 def share_disturbed(mine: Sequence[Samples]) -> float | None:
     """Share of a backend's rounds that other processes disturbed. None if that was not watched."""
-    told = [(len(one.seconds), one.contention.disturbed) for one in mine if one.contention is not None]
-    known = [(rounds, disturbed) for rounds, disturbed in told if disturbed is not None]
+    watched = [(line, line.contention.disturbed) for line in mine if line.contention is not None]
+    known = [(len(line.seconds), disturbed) for line, disturbed in watched if disturbed is not None]
     rounds = sum(rounds for rounds, _ in known)
     return sum(disturbed for _, disturbed in known) / rounds if rounds else None
-
-
-def _of_tokens(tokens: Mapping[str, int] | None, seconds: float) -> tuple[PerToken | None, float | None]:
-    """`s_per_token` and `ttft_s` of a call that handles so many `tokens` a phase; None where it generates no text."""
-    if not tokens:
-        return None, None
-    per_token = PerToken(**{phase: seconds / count for phase, count in tokens.items()})
-    return per_token, seconds if "prefill" in tokens else None
-
-
-def _ordered(latest: Mapping[tuple[str, int], Samples], label: str) -> list[Samples]:
-    return [latest[key] for key in sorted(latest) if key[0] == label]
 
 
 def log_speeds(mine: Sequence[Samples], base: Sequence[Samples]) -> list[list[float]]:
@@ -302,14 +267,16 @@ def _worst_error(mine: Sequence[Samples]) -> Error | None:
     errors = [line.error for line in mine if line.error is not None]
     if not errors:
         return None
-    return Error(**{name: max(getattr(one, name) for one in errors) for name in Error.model_fields})
+    return Error(**{name: max(getattr(error, name) for error in errors) for name in Error.model_fields})
 
 
 def _worst_accuracy(mine: Sequence[Samples]) -> Accuracy | None:
     """Of the generations the largest errors and the smallest agreement; None where no case was quantised."""
-    found = [line.accuracy for line in mine if line.accuracy is not None]
-    if not found:
+    known = [line.accuracy for line in mine if line.accuracy is not None]
+    if not known:
         return None
-    agreed = [one.agreement for one in found if one.agreement is not None]
-    relative, max_abs = (max(getattr(one, name) for one in found) for name in ("relative", "max_abs"))
-    return Accuracy(relative=relative, max_abs=max_abs, agreement=min(agreed, default=None))
+    return Accuracy(
+        relative=max(accuracy.relative for accuracy in known),
+        max_abs=max(accuracy.max_abs for accuracy in known),
+        agreement=min((accuracy.agreement for accuracy in known if accuracy.agreement is not None), default=None),
+    )

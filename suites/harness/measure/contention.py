@@ -57,7 +57,7 @@ class Watch:
         """Wall time, busy time of all processors, stolen time, own time; all in seconds."""
         tick = os.sysconf("SC_CLK_TCK")
         first = self._text("stat").partition("\n")[0].split()[1:]
-        user, nice, system, _idle, _wait, hard, soft, stolen = (int(one) for one in (*first, *"00000000")[:8])
+        user, nice, system, _idle, _wait, hard, soft, stolen = (int(ticks) for ticks in (*first, *"00000000")[:8])
         mine = os.times()
         own = mine.user + mine.system + sum(self._of(pid) for pid in self._own()) / tick
         return time.monotonic(), (user + nice + system + hard + soft) / tick, stolen / tick, own

@@ -41,39 +41,31 @@ class Cuda(Device):
         self._held = 0
 
     def unavailable(self) -> str | None:
-        """Why there is no CUDA device that torch can use. Found out once in a process."""
         return _find_missing_driver() or ask("facts").get("unavailable")
 
     def facts(self) -> Mapping[str, Any]:
-        """`name`, `capability`, `memory_bytes`, `multiprocessors`, `l2_bytes`, `driver`, and `cuda` of torch."""
         return ask("facts")
 
     def roofs(self) -> Roofs | None:
-        """Products of matrices in fp32, bf16 and fp16, and copying; measured once a process."""
-        found = ask("roofs")
-        return None if "unavailable" in found else Roofs.from_dict(found)
+        answer = ask("roofs")
+        return None if "unavailable" in answer else Roofs.from_dict(answer)
 
     def place_model(self, model: Any) -> Any:
-        """Moved there."""
         return model.to("cuda")
 
     def place(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Copies, complete when this returns."""
-        found = tuple(tensor.to("cuda") for tensor in tensors)
+        placed = tuple(tensor.to("cuda") for tensor in tensors)
         self.synchronise()
-        return found
+        return placed
 
     def has(self, tensor: Tensor) -> bool:
-        """True for tensors of any CUDA device."""
         return tensor.is_cuda
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Copies in the memory of the host."""
         self.synchronise()
         return [tensor.detach().cpu() for tensor in tensors]
 
     def synchronise(self) -> None:
-        """Wait for every stream of the device."""
         import torch
 
         torch.cuda.synchronize()
@@ -98,7 +90,6 @@ class Cuda(Device):
         return begin.elapsed_time(end) / 1e3, result
 
     def reset_peak(self) -> None:
-        """Let torch count anew; what is held now is left out."""
         import torch
 
         self._flush()
@@ -137,13 +128,13 @@ def ask(what: str) -> Mapping[str, Any]:
     command = [sys.executable, "-P", "-m", "suites.harness.measure.cuda_probe", what]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PROBE_S, check=True)
-        found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        answer: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.CalledProcessError as error:
         said = next((line for line in reversed(error.stderr.splitlines()) if line.strip()), f"exit {error.returncode}")
         return {"unavailable": f"no CUDA device can be used: {said.strip()}"}
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
         return {"unavailable": f"no CUDA device can be used: {type(error).__name__} while asking for its {what}"}
-    return found
+    return answer
 
 
 @cache

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from suites.harness.record.roofs import Roof, Roofs
-from suites.harness.record.surroundings import output
+from suites.harness.record.system import output
 
 COPIED_BYTES = 1 << 30
 SIZE = 4096
@@ -48,13 +48,13 @@ def find_facts() -> dict[str, Any]:
     """What the current device is."""
     import torch
 
-    found = torch.cuda.get_device_properties(torch.cuda.current_device())
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
-        "name": found.name,
-        "capability": f"{found.major}.{found.minor}",
-        "memory_bytes": found.total_memory,
-        "multiprocessors": found.multi_processor_count,
-        "l2_bytes": found.L2_cache_size,
+        "name": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "memory_bytes": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+        "l2_bytes": properties.L2_cache_size,
         "driver": find_driver(),
         "cuda": torch.version.cuda,
     }
@@ -66,8 +66,8 @@ def find_driver(proc: Path = Path("/proc")) -> str | None:
         text = (proc / "driver" / "nvidia" / "version").read_text()
     except OSError:
         text = output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or ""
-    found = re.search(r"\b\d+\.\d+(\.\d+)?\b", text)
-    return None if found is None else found.group()
+    version = re.search(r"\b\d+\.\d+(\.\d+)?\b", text)
+    return None if version is None else version.group()
 
 
 def measure_roofs() -> Roofs:

@@ -120,7 +120,6 @@ class Cpu(Device):
     _resident: int | None = None
 
     def unavailable(self) -> str | None:
-        """Always there."""
         return None
 
     def facts(self) -> Mapping[str, Any]:
@@ -129,29 +128,24 @@ class Cpu(Device):
         return {name: known[name] for name in ("cpu", "cores", "memory_bytes")}
 
     def roofs(self) -> Roofs:
-        """Arithmetic and reading, measured once a process."""
         from suites.harness.measure import roofs
 
         return roofs.measure()
 
     def place_model(self, model: Any) -> Any:
-        """Where it is."""
         return model
 
     def place(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Where they are."""
         return tuple(tensors)
 
     def has(self, tensor: Tensor) -> bool:
-        """True for what torch calls a CPU tensor."""
         return tensor.device.type == "cpu"
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The same tensors."""
         return list(tensors)
 
     def synchronise(self) -> None:
-        """Nothing to wait for."""
+        pass
 
     def reset_peak(self) -> None:
         """Set the kernel's peak counter back to the resident bytes of now, where it can be."""
@@ -175,18 +169,14 @@ def load(name: str) -> Device:
     """
     own = own_class(name)
     if own is None:
-        module_name, _, class_name = DEVICES[name].target.partition(":")
+        module_name, _, class_name = DEVICES[name].partition(":")
         module = importlib.import_module(module_name)
     else:
         path, class_name = own
-        try:
-            module = user_file.load(path)
-        except user_file.ImportFailed as error:
-            raise UsageError(f"device {name!r}: {error}") from error
-    try:
-        made: type[Device] = getattr(module, class_name)
-    except AttributeError:
-        raise UsageError(f"device {name!r}: its file has no {class_name}") from None
+        module = user_file.load(path)
+    made: type[Device] | None = getattr(module, class_name, None)
+    if made is None:
+        raise UsageError(f"device {name!r}: its file has no {class_name}")
     return made()
 
 

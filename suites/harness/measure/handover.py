@@ -15,12 +15,7 @@ MOST = 16
 
 @dataclass(frozen=True)
 class Handover:
-    """Seconds from the first processor that this process may use to others, one way.
-
-    Attributes:
-        nearest: to the nearest of the others.
-        farthest: to the farthest.
-    """
+    """Seconds from the first processor that this process may use to the nearest and the farthest other, one way."""
 
     nearest: float
     farthest: float
@@ -31,9 +26,7 @@ def measure() -> Handover | None:
     from engine import targets
 
     usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    others = usable[1:]
-    step = max(1, len(others) // MOST)
-    cpu = targets.get("cpu")
-    pairs = (cpu.instruments.measure_handover(usable[0], other) for other in others[::step])
-    found = [seconds for seconds in pairs if seconds is not None]
-    return Handover(min(found), max(found)) if found else None
+    others = usable[1 :: max(1, (len(usable) - 1) // MOST)]
+    pairs = (targets.get("cpu").instruments.measure_handover(usable[0], other) for other in others)
+    known = [seconds for seconds in pairs if seconds is not None]
+    return Handover(min(known), max(known)) if known else None

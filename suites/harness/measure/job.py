@@ -116,10 +116,10 @@ class Job:
         if self._model is None:
             self._model = self._build()
         try:
-            told = dict(stepwise.program_facts(self._backend, self._model, self._example(), options))
+            facts = dict(stepwise.program_facts(self._backend, self._model, self._example(), options))
         except NotApplicable as error:
             return {"facts": {}, "not_applicable": str(error)}
-        return {"facts": told, "not_applicable": None}
+        return {"facts": facts, "not_applicable": None}
 
     def prepare(self, state: Sequence[str] = ()) -> dict[str, Any]:
         """Build the model, export and compile it, call once. Returns these times and facts.
@@ -130,21 +130,20 @@ class Job:
             Refused: the backend prepared it for another precision or device than the case's.
         """
         self._backend.state = tuple(state)
-        start = time.perf_counter()
         model: Any = self._build() if self._needs_model() else None
-        build_s = time.perf_counter() - start
         prepare = stepwise.prepare if stepwise.generates(model) else type(self._backend).prepare
         self._prepared = _attested(prepare(self._backend, model, self._example()), self._case)
         if self._scheme is not None:
             facts = {**self._prepared.facts, "scheme": self._scheme.text}
             self._prepared = replace(self._prepared, facts=facts)
         if self._case.io == "numpy" and (stepwise.generates(model) or not self._backend.takes_numpy):
-            self._prepared = _through_torch(self._prepared)
+            ready = None if self._prepared.ready is None else through_torch(self._prepared.ready)
+            self._prepared = replace(self._prepared, call=through_torch(self._prepared.call), ready=ready)
         del model
         self._inputs = self._fresh_inputs()
         seconds = self._time(0, 1)
         phases = {"export_s": self._prepared.export_s, "compile_s": self._prepared.compile_s, "first_call_s": seconds}
-        return {**phases, "build_s": build_s, "facts": dict(self._prepared.facts)}
+        return {**phases, "facts": dict(self._prepared.facts)}
 
     def verify(self) -> dict[str, Any]:
         """Call once for each input set, keep all results, write them.
@@ -190,15 +189,11 @@ class Job:
             medians.append(statistics.median(block))
             self._inner = _repetitions(medians[-1])
             steady = abs(medians[-1] / medians[-2] - 1) <= WARM_AGREE
-        found = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
-        peak = self._device.peak_bytes()
-        return {**found, "peak_rss_bytes": peak, **self._late_facts()}
-
-    def _late_facts(self) -> dict[str, Any]:
-        """`facts` again, where calls after the first one have added to them."""
-        if self._prepared is None or self._prepared.late_facts is None:
-            return {}
-        return {"facts": {**self._prepared.facts, **self._prepared.late_facts()}}
+        answer: dict[str, Any] = {"calls": calls, "steady": steady, "per_call_s": medians[-1], "inner": self._inner}
+        answer["peak_rss_bytes"] = self._device.peak_bytes()
+        if self._prepared is not None and self._prepared.late_facts is not None:
+            answer["facts"] = {**self._prepared.facts, **self._prepared.late_facts()}
+        return answer
 
     def soak(self) -> dict[str, Any]:
         """Compare the result of every call for a while with the verified one.
@@ -208,16 +203,16 @@ class Job:
         Returns:
             suspects: results that differ, as `output` of `sample`.
         """
-        found = self._overwrite_and_call()
+        suspects = self._overwrite_and_call()
         start, number = time.perf_counter(), 0
         while number < SOAK_CALLS and time.perf_counter() - start < SOAK_LIMIT_S:
             seed = number % INPUT_SETS
             self.ready(*self._inputs[seed])
             result = self.call(*self._inputs[seed])
-            if len(found) < MOST_SUSPECTS and self._differs(seed, result):
-                found.append(self._keep(seed, f"soak_{number}", result))
+            if len(suspects) < MOST_SUSPECTS and self._differs(seed, result):
+                suspects.append(self._keep(seed, f"soak_{number}", result))
             number += 1
-        return {"suspects": found}
+        return {"suspects": suspects}
 
     def _overwrite_and_call(self) -> list[dict[str, Any]]:
         """Call with the values of the second input set in the memory of the first, whose values are restored.
@@ -230,11 +225,11 @@ class Job:
         """
         import torch
 
-        memory, values = (self._flatten(one) for one in self._inputs[:2])
-        alike = [(one.dtype, one.shape) for one in memory] == [(one.dtype, one.shape) for one in values]
-        if not alike or any(0 in one.stride() for one in memory):
+        memory, values = (self._flatten(inputs) for inputs in self._inputs[:2])
+        types, others = ([(tensor.dtype, tensor.shape) for tensor in tensors] for tensors in (memory, values))
+        if types != others or any(0 in tensor.stride() for tensor in memory):
             return []
-        before = [one.clone() for one in memory]
+        before = [tensor.clone() for tensor in memory]
         try:
             _copy_each(memory, values)
             if not all(map(torch.equal, memory, values)):  # some of them share memory
@@ -279,11 +274,6 @@ class Job:
             raise RuntimeError("call prepare() first")
         return self._prepared.call
 
-    @property
-    def must_be_ready(self) -> bool:
-        """Whether `ready` has something to do before each call."""
-        return self._prepared is not None and self._prepared.ready is not None
-
     def ready(self, *inputs: Any) -> None:
         """What comes before each call with `inputs` and is not timed; mostly nothing."""
         if self._prepared is not None and self._prepared.ready is not None:
@@ -294,25 +284,12 @@ class Job:
         """The input sets that calls take in turn."""
         return self._inputs
 
-    @property
-    def inner(self) -> int:
-        """Calls in one sample."""
-        return self._inner
-
     def _time(self, first: int, calls: int) -> float:
         """Seconds a call over `calls` calls in a row, starting with input set `first`, until the device is done."""
-        call, order = self.call, [self._inputs[(first + index) % INPUT_SETS] for index in range(calls)]
-        if self.must_be_ready or self._device.has_clock:
+        order = [self._inputs[(first + index) % INPUT_SETS] for index in range(calls)]
+        if self._device.has_clock or (self._prepared is not None and self._prepared.ready is not None):
             return sum(self._time_one(inputs) for inputs in order) / calls
-        result: Any = None
-        self._device.synchronise()
-        start = time.perf_counter()
-        for inputs in order:
-            result = call(*inputs)
-        self._device.synchronise()
-        seconds = (time.perf_counter() - start) / calls
-        self._last = result
-        return seconds
+        return self._time_in_a_row(order) / calls
 
     def _time_one(self, inputs: tuple[Any, ...]) -> float:
         """Seconds of one call that must be made ready, or that the device times."""
@@ -321,9 +298,15 @@ class Job:
         if self._device.has_clock:
             seconds, self._last = self._device.time_call(lambda: call(*inputs))
             return seconds
+        return self._time_in_a_row([inputs])
+
+    def _time_in_a_row(self, order: Inputs) -> float:
+        """Seconds of a call for each of `order` by the clock of the host."""
+        call, result = self.call, None
         self._device.synchronise()
         start = time.perf_counter()
-        result = call(*inputs)
+        for inputs in order:
+            result = call(*inputs)
         self._device.synchronise()
         seconds = time.perf_counter() - start
         self._last = result
@@ -333,8 +316,8 @@ class Job:
         """Inputs as calls take them."""
         sets = self._fresh_tensors()
         if self._case.io == "numpy":
-            return [tuple(tensor.numpy() for tensor in one) for one in sets]
-        return [self._device.place(one) for one in sets]
+            return [tuple(tensor.numpy() for tensor in tensors) for tensors in sets]
+        return [self._device.place(tensors) for tensors in sets]
 
     def _needs_model(self) -> bool:
         """False if the backend goes on from what an earlier process kept."""
@@ -362,7 +345,7 @@ class Job:
         """The input sets in the case's precision, on the CPU."""
         spec = models.get(self._case.model)
         sets = [spec.inputs(seed, **self._case.build_arguments) for seed in range(INPUT_SETS)]
-        return [convert_inputs(one, self._case.precision) for one in sets]
+        return [convert_inputs(tensors, self._case.precision) for tensors in sets]
 
     def _keep(self, seed: int, name: str, result: Any) -> dict[str, Any]:
         """Write the result of a call with input set `seed` for the parent to judge; says where it is."""
@@ -397,9 +380,7 @@ def _attested(prepared: Prepared, case: Case) -> Prepared:
     for name in ("export_s", "compile_s"):
         seconds = getattr(prepared, name)
         if seconds is not None and not (isinstance(seconds, numbers.Real) and 0 <= float(seconds) < math.inf):
-            raise Refused(
-                f"{name} of the backend is {seconds!r}; expected seconds, or None where there is no such step"
-            )
+            raise Refused(f"{name} of the backend is {seconds!r}; expected seconds, or None without such a step")
     made, asked = label(prepared.device), label(case.device)
     if (prepared.precision, made) == (case.precision, asked):
         return prepared
@@ -409,14 +390,8 @@ def _attested(prepared: Prepared, case: Case) -> Prepared:
 
 def _copy_each(memory: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write `values` to `memory`, tensor by tensor."""
-    for one, new in zip(memory, values, strict=True):
-        one.copy_(new)
-
-
-def _through_torch(prepared: Prepared) -> Prepared:
-    """The same for a user of NumPy."""
-    ready = None if prepared.ready is None else through_torch(prepared.ready)
-    return replace(prepared, call=through_torch(prepared.call), ready=ready)
+    for tensor, new in zip(memory, values, strict=True):
+        tensor.copy_(new)
 
 
 def _repetitions(seconds: float) -> int:

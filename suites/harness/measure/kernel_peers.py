@@ -187,9 +187,11 @@ def _operand(text: str) -> Tensor | None:
     shape = [int(n) for n in axes.split(",") if n]
     if dtype == "bool":
         return torch.ones(shape, dtype=torch.bool)
-    found = next(d for d in dtypes.DTYPES if d.code.lower() == dtype)
+    declared = next(d for d in dtypes.DTYPES if d.code.lower() == dtype)
     x = torch.rand(shape) * 2 - 1
-    return x.to(getattr(torch, found.name)) if found.kind == "float" else (x * 100).to(getattr(torch, found.name))
+    return (
+        x.to(getattr(torch, declared.name)) if declared.kind == "float" else (x * 100).to(getattr(torch, declared.name))
+    )
 
 
 def torch_timer(case: Case) -> Callable[[], float]:

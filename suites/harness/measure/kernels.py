@@ -109,7 +109,7 @@ def _keep_memory() -> None:
 
 def _time_rounds(case: Case, asked: IO[str], answers: IO[str]) -> tuple[Roofs, dict[str, Times]]:
     """The best roofs, and times by kernel's name and by "torch"; the test program reads `asked`, writes `answers`."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    measured: dict[str, list[tuple[float, float, float]]] = {}
     other, best = torch_timer(case), Roofs()
     for _ in range(ROUNDS):
         print("go", file=asked, flush=True)
@@ -119,9 +119,9 @@ def _time_rounds(case: Case, asked: IO[str], answers: IO[str]) -> tuple[Roofs, d
         ours = zip(line[3::3], map(float, line[4::3]), map(float, line[5::3]), strict=True)
         for name, seconds, executed in [*ours, ("torch", other(), 0.0)]:
             share = executed / case.flops if executed else 1.0
-            found.setdefault(name, []).append((seconds, least / seconds, share))
+            measured.setdefault(name, []).append((seconds, least / seconds, share))
     print(file=asked, flush=True)
-    return best, {name: Times(*map(statistics.median, zip(*pairs, strict=True))) for name, pairs in found.items()}
+    return best, {name: Times(*map(statistics.median, zip(*pairs, strict=True))) for name, pairs in measured.items()}
 
 
 def _list_lines(case: Case, isa: str, best: Roofs, times: dict[str, Times]) -> Iterator[KernelRecord]:

@@ -36,15 +36,15 @@ def measure() -> Roofs:
     began = time.perf_counter()
     wanted = list(_wanted())
     seconds = min(ROW_S, BUDGET_S / 2 / len(wanted))
-    found = _judged([_measured(*one, seconds) for one in wanted])
+    roofs = _judged([_measured(*row, seconds) for row in wanted])
     # A neighbour may have been busy: again, and the best counts, since a roof is what an undisturbed machine can do.
-    while (doubtful := [i for i, r in enumerate(found) if r.believed is False]) and _left(began):
+    while (doubtful := [i for i, r in enumerate(roofs) if r.believed is False]) and _left(began):
         for index in doubtful:
             if _left(began):
                 again = _measured(*wanted[index], seconds)
-                found[index] = max(found[index], again, key=lambda one: one.rate or 0.0)
-        found = _judged(found)
-    return Roofs(tuple(found), time.perf_counter() - began)
+                roofs[index] = max(roofs[index], again, key=lambda roof: roof.rate or 0.0)
+        roofs = _judged(roofs)
+    return Roofs(tuple(roofs), time.perf_counter() - began)
 
 
 def thread_counts() -> list[int]:
@@ -73,13 +73,23 @@ def _measured(name: str, threads: int, nbytes: int, seconds: float) -> Roof:
     from engine import targets
 
     unit = "B/s" if name not in COMPUTE else "OP/s" if name == "int8" else "FLOP/s"
-    found = targets.get("cpu").instruments.measure_roof(name if name in COMPUTE else "read", threads, nbytes, seconds)
-    if found is None:
+    measured = targets.get("cpu").instruments.measure_roof(
+        name if name in COMPUTE else "read", threads, nbytes, seconds
+    )
+    if measured is None:
         return Roof(name, threads, None, unit)
-    cycles, size = threads * found.clock, nbytes or None
-    per_cycle = found.rate / cycles
+    cycles, size = threads * measured.clock, nbytes or None
+    per_cycle = measured.rate / cycles
     return Roof(
-        name, threads, found.rate, unit, size, found.isa, found.clock, per_cycle, per_cycle / found.per_instruction
+        name,
+        threads,
+        measured.rate,
+        unit,
+        size,
+        measured.isa,
+        measured.clock,
+        per_cycle,
+        per_cycle / measured.per_instruction,
     )
 
 
@@ -91,10 +101,10 @@ def _judged(rows: Sequence[Roof]) -> list[Roof]:
     threads are no slower than one.
     """
     known = {(row.name, row.threads): row for row in rows}
-    found, above = [], dict[int, float]()
+    judged, above = [], dict[int, float]()
     for row in rows:
         if row.rate is None or row.instructions is None:
-            found.append(row)
+            judged.append(row)
             continue
         single = known[row.name, 1]
         if row.unit != "B/s" or row.threads not in above:
@@ -105,5 +115,5 @@ def _judged(rows: Sequence[Roof]) -> list[Roof]:
             believed = row.rate <= slack * above[row.threads] and slack * row.rate >= (single.rate or 0)
         if row.unit == "B/s":
             above[row.threads] = row.rate
-        found.append(replace(row, believed=believed))
-    return found
+        judged.append(replace(row, believed=believed))
+    return judged

@@ -1,7 +1,4 @@
-"""What an ablation says: rows for a terminal and for Markdown, and CSV for spreadsheets. Reads records only.
-
-`suites.harness.present.ablation_terminal` prints the rows.
-"""
+"""What an ablation says: a report, and CSV for spreadsheets. Reads records only."""
 
 from __future__ import annotations
 
@@ -9,14 +6,19 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from suites.harness.judge.ablation import ADD_ONE_IN, ALL, DELTAS, LEAVE_ONE_OUT, PAIR
 from suites.harness.judge.summary import share_disturbed
-from suites.harness.present import markdown, units
+from suites.harness.present import overview, units
+from suites.harness.present.report import GUIDE, Paragraph, Part
+from suites.harness.present.table import Cell, Column, Table
+from suites.harness.present.terminal import VERDICT_STYLES, choose_reach, draw_interval
 from suites.harness.record.schema import AblationRecord, Environment, Samples
 
-GUIDE = "docs/reading-results.md#ablations"
+PLOT = 21
+"""Characters of the axis of intervals."""
 LEGEND = (
     "left out: speed with everything on against the same without the switch, with its 95% interval. A row option=value "
     "is the speed with that value against the usual one. Above 1 the switch, or the value, is faster"
@@ -40,12 +42,7 @@ _UNUSED = "can use it"
 
 @dataclass(frozen=True)
 class Row:
-    """A switch in both modes.
-
-    Attributes:
-        switch, kind: its name and its kind, such as `pass`.
-        left_out, alone: its records; None for a mode that was not run.
-    """
+    """A switch, its kind, and its records in both modes; None for a mode that was not run."""
 
     switch: str
     kind: str
@@ -212,26 +209,27 @@ def write_counts(row: Row) -> dict[str, str]:
     return counts
 
 
-def write_markdown(
-    records: Sequence[AblationRecord], environment: Environment, guide: str, samples: Sequence[Samples] = ()
-) -> str:
-    """All cases.
-
-    Args:
-        records: of one run, or of the runs of one ablation.
-        environment: of the run.
-        guide: link to the page that explains the words, from the page that will have the text.
-        samples: of the same runs, for the note on reference kernels.
-    """
-    parts = []
+def make_report(
+    records: Sequence[AblationRecord],
+    environment: Environment,
+    started: datetime | None,
+    samples: Sequence[Samples] = (),
+) -> list[Part]:
+    """The tables of all cases: switches left out, switches alone, pairs, and the counts with each switch changed."""
+    parts: list[Part] = [Paragraph(overview.describe_place(environment, started))]
     for case, own in group_cases(records).items():
-        parts.append(f"**`{case}`**, `{get_whole(own)}` taken apart; {describe_floor(own)}:")
-        parts += [_write_table(rows, heading) for rows, heading in _tables(own) if rows]
-        parts += [f"- {note}" for note in write_notes(own, samples)]
-        parts.append(_write_count_table(list_switches(own)))
-    legend = f"{write_legend(records)} ([every word explained]({guide}))."
-    versions = f"<details><summary>Machine and versions</summary>\n\n{markdown.heading(environment)}\n\n</details>"
-    return "\n\n".join(filter(None, [*parts, legend, versions])) + "\n"
+        parts.append(Paragraph(f"{case}  {get_whole(own)} taken apart; {describe_floor(own)}", "bold"))
+        switches = list_switches(own)
+        tables = [
+            ("left out", [(row, row.left_out) for row in switches]),
+            ("alone", [(row, row.alone) for row in switches]),
+            ("interaction", [(row, row.left_out) for row in list_pairs(own)]),
+        ]
+        parts += [_make_table(heading, rows) for heading, rows in tables if any(record for _, record in rows)]
+        parts += _count(switches)
+        parts += [Paragraph(note, is_note=True) for note in write_notes(own, samples)]
+    legend = Paragraph(write_legend(records), "dim", guide=f"{GUIDE}#ablations")
+    return [*parts, legend, overview.describe_versions(environment)]
 
 
 def write_legend(records: Sequence[AblationRecord]) -> str:
@@ -241,30 +239,37 @@ def write_legend(records: Sequence[AblationRecord]) -> str:
     return "; ".join(text for text, is_there in known if is_there)
 
 
-def _tables(records: Sequence[AblationRecord]) -> list[tuple[list[Row], str]]:
-    return [(list_switches(records), "left out"), (list_pairs(records), "interaction")]
+def _make_table(heading: str, rows: Sequence[tuple[Row, AblationRecord | None]]) -> Table:
+    """The effect of each switch, with its interval on an axis."""
+    table = Table(
+        [
+            Column("switch", is_code=True),
+            Column("kind", level=1),
+            Column(heading),
+            Column(),
+            Column(level=2, is_drawing=True),
+        ]
+    )
+    reach = choose_reach([record.speed for _, record in rows if record is not None and record.speed is not None])
+    for row, record in rows:
+        if record is not None:
+            verdict = write_verdict(record)
+            drawn = draw_interval(record.speed, reach, PLOT) if record.speed is not None and record.reached else ""
+            styled = Cell(verdict, VERDICT_STYLES.get(verdict, ""))
+            table.add(row.switch, row.kind, write_effect(record), styled, drawn)
+    return table
 
 
-def _write_table(rows: Sequence[Row], heading: str) -> str:
-    has_alone = any(row.alone is not None for row in rows)
-    lines = [["switch", "kind", heading, "", *(["alone", ""] if has_alone else [])]]
-    for row in rows:
-        cells = [f"`{row.switch}`", row.kind, write_effect(row.left_out), write_verdict(row.left_out)]
-        lines.append([*cells, *([write_effect(row.alone), write_verdict(row.alone)] if has_alone else [])])
-    return markdown.pipes(lines)
-
-
-def _write_count_table(rows: Sequence[Row]) -> str:
-    """Counts with each switch changed, folded away; empty if none differs."""
-    counts = {row.switch: write_counts(row) for row in rows}
+def _count(rows: Sequence[Row]) -> Iterator[Table]:
+    """Counts with each switch changed; nothing if none differs."""
+    counts = {row.switch: found for row in rows if (found := write_counts(row))}
     names = [name for name in (*_COUNTS, "detects") if any(name in one for one in counts.values())]
-    if not names:
-        return ""
-    lines = [
-        ["changed", *names],
-        *([f"`{name}`", *(one.get(key, "") for key in names)] for name, one in counts.items()),
-    ]
-    return f"<details><summary>Counts with each switch changed</summary>\n\n{markdown.pipes(lines)}\n\n</details>"
+    if names:
+        columns = [Column("changed", is_code=True), *(Column(name, "right") for name in names)]
+        table = Table(columns, details="Counts with each switch changed")
+        for switch, found in counts.items():
+            table.add(switch, *(found.get(name, "").replace(" (", "\n(") for name in names))
+        yield table
 
 
 def write_csv(lines: Sequence[AblationRecord]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suites.harness.declare.case import BackendRef
-from suites.harness.judge import standing
-from suites.harness.judge.standing import Standing
+from suites.harness.judge import judged_case
+from suites.harness.judge.judged_case import JudgedCase
 from suites.harness.present import names, units
 from suites.harness.record.schema import Summary
 
@@ -18,8 +18,8 @@ _DOUBT = "are noisy or were disturbed"
 
 def write_answer(summaries: Sequence[Summary]) -> str:
     """The sentence, and where it is not sure, what would make it surer."""
-    standings = standing.judge_cases(summaries)
-    timed = [one for one in standings if one.timed]
+    judged = judged_case.judge_cases(summaries)
+    timed = [one for one in judged if one.timed]
     if not timed:
         return "No backend has a time."
     doubtful: Sequence[str] = ()
@@ -29,7 +29,7 @@ def write_answer(summaries: Sequence[Summary]) -> str:
         places = names.describe_differences(summaries)
         doubtful = [places[one.case] for one in timed if one.is_doubtful and _is_sure(one)]
         text = "; ".join(_describe(one, places[one.case], is_only_doubt=len(doubtful) == 1) for one in timed)
-    lost = len(standings) - len(timed)
+    lost = len(judged) - len(timed)
     sentences = [f"Fastest: {text}."]
     if len(doubtful) > 1:
         which = "All these times" if len(doubtful) == len(timed) else f"The times {' and '.join(doubtful)}"
@@ -40,18 +40,18 @@ def write_answer(summaries: Sequence[Summary]) -> str:
     return " ".join(sentences)
 
 
-def _is_sure(one: Standing) -> bool:
+def _is_sure(one: JudgedCase) -> bool:
     return one.margin is not None and one.margin.verdict == "faster"
 
 
-def _describe_precisions(timed: Sequence[Standing], *, with_runner_up: bool) -> list[str]:
+def _describe_precisions(timed: Sequence[JudgedCase], *, with_runner_up: bool) -> list[str]:
     """A sentence for each backend of the answer that stores layers in other precisions than its cases: how, and the
     largest relative error, because its time was bought with accuracy.
     """
     found: dict[str, list[Summary]] = {}
     for one in timed:
-        told = [one.timed[0].backend] + ([one.margin.other] if with_runner_up and one.margin is not None else [])
-        for row in (one.rows[label] for label in told):
+        labels = [one.timed[0].backend] + ([one.margin.other] if with_runner_up and one.margin is not None else [])
+        for row in (one.rows[label] for label in labels):
             if _describe_storage(row) is not None:
                 found.setdefault(row.backend, []).append(row)
     sentences = []
@@ -75,12 +75,12 @@ def _describe_storage(row: Summary) -> str | None:
     return None if precision == row.precision else f"in {precision}"
 
 
-def _count(timed: Sequence[Standing], backend: str) -> str:
+def _count(timed: Sequence[JudgedCase], backend: str) -> str:
     own = [one for one in timed if one.timed[0].backend == backend]
     return f"{backend} in {len(own)} of {len(timed)} cases, beyond noise in {sum(map(_is_sure, own))}"
 
 
-def _describe(one: Standing, place: str, *, is_only_doubt: bool) -> str:
+def _describe(one: JudgedCase, place: str, *, is_only_doubt: bool) -> str:
     """The fastest backend of a case; what disturbed its times only where that is said of no other case."""
     text, lead = f"{one.timed[0].backend} {place}".strip(), one.margin
     if lead is None and len(one.timed) > 1:  # forms of one backend in a record that does not compare them

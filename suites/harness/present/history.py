@@ -1,23 +1,17 @@
-"""A history of commits for a terminal and for JSON: a table for each case, then its steps in words."""
+"""A history of commits as a report and for JSON: a table for each case, then its steps in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from suites.harness.judge.steps import Point, Track
 from suites.harness.present import units
-from suites.harness.present.overview_terminal import write_paragraph
-from suites.harness.present.terminal import choose_box, choose_widths, print_table
+from suites.harness.present.report import Paragraph, Part
+from suites.harness.present.table import Column, Table
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.reasons import clean_line, find_cause
 
-INDENT = 2
-"""Characters in front of a table."""
 SHORT = 12
 """Characters of a commit's name."""
 LEGEND_OF_TIMES = (
@@ -29,18 +23,14 @@ LEGEND_OF_COUNTS = "counts: exact values of the program, all of the first commit
 LEGEND = f"{LEGEND_OF_TIMES} {LEGEND_OF_COUNTS}"
 
 
-def print_history(console: Console, tracks: Sequence[Track]) -> None:
-    """Print every case, and below it what changed."""
+def describe_history(tracks: Sequence[Track]) -> Iterator[Part]:
+    """Every case, and below it what changed."""
     for track in tracks:
-        console.print()
-        title = f"{track.case}: {describe_start(track)}"
-        write_paragraph(console, title, style="bold")
-        print_table(console, _make_table(console, track), indent=INDENT)
-        for text in describe_steps(track):
-            write_paragraph(console, text, indent=2)
-    console.print()
+        yield Paragraph(f"{track.case}: {describe_start(track)}", "bold")
+        yield _make_table(track)
+        yield from (Paragraph(text, is_note=True) for text in describe_steps(track))
     is_timed = any(point.speed is not None for track in tracks for point in track.points)
-    write_paragraph(console, LEGEND if is_timed else LEGEND_OF_COUNTS, style="dim")
+    yield Paragraph(LEGEND if is_timed else LEGEND_OF_COUNTS, "dim")
 
 
 def describe_start(track: Track) -> str:
@@ -83,24 +73,18 @@ def describe_counts(point: Point) -> str:
     return describe_changes(point)
 
 
-def _make_table(console: Console, track: Track) -> Table:
-    """Cells wrap between words. If that is not enough, they do not wrap, so that each row is printed as a block."""
+def _make_table(track: Track) -> Table:
     is_timed = any(point.speed is not None for point in track.points)
-    names = ("commit", "date", *(("speed", "", "since first") if is_timed else ()), "counts", "subject")
-    rows = []
+    times = [Column("speed"), Column(), Column("since first")] if is_timed else []
+    table = Table(
+        [Column("commit"), Column("date"), *times, Column("counts", wraps=True), Column("subject", wraps=True)]
+    )
     for point in track.points:
         commit = point.commit
-        times = (_write_speed(point), _write_word(point), _write_since_first(point)) if is_timed else ()
-        rows.append(
-            (commit.commit[:SHORT], commit.date[:10], *times, describe_counts(point), clean_line(commit.subject))
-        )
-    found = choose_widths([names, *rows], console.width - INDENT)
-    widths: Sequence[int | None] = [None] * len(names) if found is None else found
-    table = Table(box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for name, width in zip(names, widths, strict=True):
-        table.add_column(name, overflow="fold", width=width, no_wrap=found is None)
-    for point, cells in zip(track.points, rows, strict=True):
-        table.add_row(*map(Text, cells), style="bold" if point.is_step else None)
+        cells = [commit.commit[:SHORT], commit.date[:10]]
+        cells += [_write_speed(point), _write_word(point), _write_since_first(point)] if is_timed else []
+        style = "bold" if point.is_step else ""
+        table.add(*cells, describe_counts(point), clean_line(commit.subject), style=style)
     return table
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suites.harness.present import markdown, units
+from suites.harness.present import units
+from suites.harness.present.report import Paragraph, Part
+from suites.harness.present.table import Table
 from suites.harness.record.launches import KernelRecord, NodeRecord
-from suites.harness.record.schema import Environment
 
 KERNEL_LEGEND = (
     "Times are of one thread, the median of interleaved rounds. Of roof: the least time that the roof of the same "
@@ -57,14 +58,6 @@ def tabulate_nodes(lines: Sequence[NodeRecord]) -> list[dict[str, str]]:
     ]
 
 
-def group_cases(lines: Sequence[NodeRecord]) -> dict[str, list[NodeRecord]]:
-    """Case and label of the backend, as text -> the launches."""
-    found: dict[str, list[NodeRecord]] = {}
-    for line in lines:
-        found.setdefault(f"{line.case}  {line.backend}", []).append(line)
-    return found
-
-
 def write_share(line: KernelRecord) -> str:
     """The share of the roof that binds the kernel: ``105% FMA (80% executed)``."""
     if line.roof_share is None:
@@ -91,21 +84,27 @@ def describe_node_roofs(lines: Sequence[NodeRecord]) -> str:
     return f"roofs of one core: {first.peak_flops / 1e9:.1f} GFLOP/s, {first.bandwidth / 1e9:.1f} GB/s"
 
 
-def write_markdown(lines: Sequence[KernelRecord] | Sequence[NodeRecord], environment: Environment) -> str:
-    """The tables of a run, headed by machine, versions and roofs."""
-    parts = [markdown.heading(environment)]
-    kernels = [line for line in lines if isinstance(line, KernelRecord)]
-    if kernels:
-        parts += [f"{describe_kernel_roofs(kernels)}.", _write_pipes(tabulate_kernels(kernels)), KERNEL_LEGEND]
-    groups = group_cases([line for line in lines if isinstance(line, NodeRecord)])
-    for title, nodes in groups.items():
-        parts += [f"**`{title}`**, {describe_node_roofs(nodes)}", _write_pipes(tabulate_nodes(nodes))]
-    return "\n\n".join([*parts, *([NODE_LEGEND] if groups else [])]) + "\n"
+def describe_kernels(lines: Sequence[KernelRecord]) -> list[Part]:
+    """The kernels of a run below their roofs."""
+    return [
+        Paragraph(f"{describe_kernel_roofs(lines)}."),
+        Table.of(tabulate_kernels(lines)),
+        Paragraph(KERNEL_LEGEND, "dim"),
+    ]
 
 
-def _write_pipes(rows: Sequence[dict[str, str]]) -> str:
-    quoted = [row | {"kernel": f"`{row['kernel']}`"} for row in rows]
-    return markdown.pipes([list(rows[0]), *(list(row.values()) for row in quoted)])
+def describe_nodes(lines: Sequence[NodeRecord]) -> list[Part]:
+    """The launches of each case and backend."""
+    groups: dict[str, list[NodeRecord]] = {}
+    for line in lines:
+        groups.setdefault(f"{line.case}  {line.backend}", []).append(line)
+    parts: list[Part] = []
+    for title, group in groups.items():
+        parts += [
+            Paragraph(f"{title}; {describe_node_roofs(group)}.", "bold"),
+            Table.of(tabulate_nodes(group)),
+        ]
+    return [*parts, Paragraph(NODE_LEGEND, "dim")]
 
 
 def _write_rate(amount: float, seconds: float) -> str:

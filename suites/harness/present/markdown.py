@@ -9,7 +9,7 @@ from typing import Any
 from suites.harness.errors import UsageError, describe_unreadable
 from suites.harness.files import read_text_file, write_text_file
 from suites.harness.record.reasons import remove_escapes
-from suites.harness.record.schema import Environment, Surroundings
+from suites.harness.record.schema import Environment, Provenance
 
 
 def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
@@ -22,6 +22,11 @@ def pipes(lines: Sequence[Sequence[str]], align: str = "") -> str:
     rules = ["---:" if mark == "r" else "---" for mark in align.ljust(len(lines[0]))]
     escaped = ([remove_escapes(text).replace("|", "\\|") for text in line] for line in (lines[0], rules, *lines[1:]))
     return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
+
+
+def escape(text: str) -> str:
+    """Text whose signs mean nothing in Markdown."""
+    return text.replace("~", "\\~").replace("*", "\\*").replace("<", "&lt;")
 
 
 def write_between(path: Path, marker: str, text: str) -> None:
@@ -49,7 +54,7 @@ def _split(path: Path, marker: str) -> tuple[str, str, str]:
     return before, between, after
 
 
-def heading(environment: Surroundings) -> str:
+def heading(environment: Provenance) -> str:
     """One line: machine, commit and versions; of other versions of the engine, their version and other packages."""
     commit = f"{environment.commit}{' (dirty)' if environment.dirty else ''}"
     versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())

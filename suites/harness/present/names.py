@@ -12,12 +12,7 @@ _SHORT_SIZES = {"batch": "b", "sequence": "s"}
 
 
 def describe_case(row: Summary, *, without: str | None = None) -> str:
-    """Everything about the case but its model: ``batch 1, sequence 128, 1 thread, fp32, attention=manual``.
-
-    Args:
-        row: one of the case.
-        without: a size that is left out.
-    """
+    """Everything about the case but its model: ``batch 1, sequence 128, 1 thread, fp32, attention=manual``."""
     sizes = [f"{name} {size}" for name, size in row.shape.items() if name != without]
     return ", ".join([*sizes, count_threads(row.threads), row.precision, *_options(row), *_surroundings(row)])
 

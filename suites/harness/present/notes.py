@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from suites.harness.judge.standing import NEAR_TOLERANCE, Mark, Standing, find_scheme, judge_neighbours
+from suites.harness.judge.judged_case import NEAR_TOLERANCE, JudgedCase, Mark, find_scheme, judge_neighbours
 from suites.harness.present import units
 from suites.harness.record import reasons
 from suites.harness.record.schema import Summary
@@ -30,40 +29,28 @@ MEANINGS: Mapping[Mark | str, str] = {
     "error": f"an error of more than {NEAR_TOLERANCE:.0%} of what is allowed",
     "reference": "reference kernels, which are slow, run a part of the program",
     "scheme": "a backend quantises in a way of its own",
-    "form": "the fastest form of a backend is not the one that is used otherwise",
+    "form": "a column has the times of the fastest form of a backend, which has options",
 }
 """Mark -> what it means, for a list of all signs."""
-LONG_REASON = 120
-"""A reason of more characters is given once, and named where it occurs again."""
 _ASKED = re.compile(r"; the case asks for \w+ on \w+")
-Reasons = dict[tuple[str, str], str]
-"""Status and reason -> the first case that had them."""
 _COVERED: Mapping[Mark | str, Mark] = {"unclear neighbours": "neighbours"}
 """Mark -> another one that makes it superfluous in a table."""
 
 
-def write_marks(one: Standing) -> str:
+def write_marks(one: JudgedCase) -> str:
     """The signs of a case, in the order of `LETTERS`."""
     marks = {mark for found in one.marks.values() for mark in found}
     shown = {mark for mark in LETTERS if mark in marks or (mark == "form" and find_forms(one))}
     return " ".join(letter for mark, letter in LETTERS.items() if mark in shown and _COVERED.get(mark) not in shown)
 
 
-def find_forms(one: Standing) -> list[Summary]:
-    """Rows of an overview that are not the backend as it is used, but a form of it that was faster."""
-    return [row for column, row in _list_shown_forms(one).items() if _has_time(one, column)]
-
-
-def _list_shown_forms(one: Standing) -> dict[str, Summary]:
+def find_forms(one: JudgedCase) -> dict[str, Summary]:
     """Column -> row, where an overview shows the time of another backend with options under its name alone."""
-    shown = one.best_forms()
     return {
-        column: row for column, row in shown.items() if row.role == "peer" and row.backend != column and row.latency
+        column: row
+        for column, row in one.best_forms().items()
+        if row.role == "peer" and row.backend != column and row.latency
     }
-
-
-def _has_time(one: Standing, label: str) -> bool:
-    return label in one.rows and one.rows[label].latency is not None
 
 
 def write_neighbours(row: Summary) -> str:
@@ -73,43 +60,34 @@ def write_neighbours(row: Summary) -> str:
     return " ".join(filter(None, [f"{row.neighbours:+.1%}", judge_neighbours(row)]))
 
 
-def explain(standings: Sequence[Standing], short: Mapping[str, str]) -> list[str]:
+def explain(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> list[str]:
     """One note a mark that occurs, then one a reason why rows have no time, then notes on references.
 
-    Args:
-        standings: the cases of a table.
-        short: case -> the name that it has there.
+    `short` has the names of the cases in the table.
     """
-    writers = (*_OF_ROWS, _explain_forms, _name_only_forms, explain_missing, explain_references)
-    return [note for write in writers for note in write(standings, short)]
+    writers = (*_OF_ROWS, _explain_forms, explain_missing, explain_references)
+    return [note for write in writers for note in write(judged, short)]
 
 
-def explain_case(one: Standing, told: Reasons | None = None) -> list[str]:
-    """The same of one case, all of whose rows are shown.
-
-    Args:
-        one: the case.
-        told: the reasons that the blocks above have given, with their cases; added to. A long one is not given again.
-    """
+def explain_case(one: JudgedCase) -> list[str]:
+    """The same of one case, all of whose rows are shown."""
     here = {one.case: "this case"}
-    texts = [note for write in _OF_ROWS for note in write([one], here)]
-    texts += _explain_missing_briefly(one, here, {} if told is None else told)
-    texts += explain_references([one], here)
+    texts = [note for write in (*_OF_ROWS, explain_missing, explain_references) for note in write([one], here)]
     return [
         text.replace(": this case ", " ").replace(" in this case", "").replace(" (this case)", "") for text in texts
     ]
 
 
-def _explain_noisy(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    noisy = [one for one in standings if "noisy" in one.marks.get("", ())]
+def _explain_noisy(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
+    noisy = [one for one in judged if "noisy" in one.marks.get("", ())]
     if noisy:
         cases = ", ".join(f"{short[one.case]} ({units.times(1 + (one.floor or 0))})" for one in noisy)
         yield f"{LETTERS['noisy']} noisy: the A/A floor is above 1.20x: {cases}."
 
 
-def _explain_disturbed(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def _explain_disturbed(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     texts = []
-    for one in standings:
+    for one in judged:
         shares = [row.disturbed or 0 for label, row in one.rows.items() if "disturbed" in one.marks.get(label, ())]
         texts += [f"{short[one.case]} ({max(shares):.0%} of rounds)"] if shares else []
     if texts:
@@ -119,11 +97,11 @@ def _explain_disturbed(standings: Sequence[Standing], short: Mapping[str, str]) 
         )
 
 
-def _explain_neighbours(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def _explain_neighbours(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     marks: tuple[Mark, ...] = ("neighbours", "unclear neighbours")
-    texts = _collect(standings, short, marks, lambda row: f"{row.backend} {write_neighbours(row)}")
+    texts = _collect(judged, short, marks, lambda row: f"{row.backend} {write_neighbours(row)}")
     if texts:
-        signs = {mark for one in standings for found in one.marks.values() for mark in found}
+        signs = {mark for one in judged for found in one.marks.values() for mark in found}
         sign = " ".join(LETTERS[mark] for mark in marks if mark in signs)
         meaning = "unclear is within noise" if "unclear neighbours" in signs else ""
         yield (
@@ -132,19 +110,19 @@ def _explain_neighbours(standings: Sequence[Standing], short: Mapping[str, str])
         )
 
 
-def _explain_error(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def _explain_error(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     def describe(row: Summary) -> str:
         error = row.error
         return "" if error is None else f"{row.backend} {units.error(error.relative)} of {units.error(error.tolerance)}"
 
-    texts = _collect(standings, short, ("error",), describe)
+    texts = _collect(judged, short, ("error",), describe)
     if texts:
         yield f"{LETTERS['error']} error: more than {NEAR_TOLERANCE:.0%} of what is allowed: {'; '.join(texts)}."
 
 
-def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def _explain_reference(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     texts = _collect(
-        standings,
+        judged,
         short,
         ("reference",),
         lambda row: (
@@ -157,16 +135,14 @@ def _explain_reference(standings: Sequence[Standing], short: Mapping[str, str]) 
         yield f"{LETTERS['reference']} reference kernels, which are slow, run {'; '.join(texts)}."
 
 
-def _explain_scheme(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def _explain_scheme(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     cases: dict[tuple[str, str], list[str]] = {}
-    for one in standings:
+    for one in judged:
         for label, row in one.rows.items():
             if "scheme" in one.marks.get(label, ()):
                 cases.setdefault((row.backend, find_scheme(row) or ""), []).append(short[one.case])
     if cases:
-        texts = [
-            f"{label} in {name_cases(where, standings, short)}: {scheme}" for (label, scheme), where in cases.items()
-        ]
+        texts = [f"{label} in {name_cases(where, judged, short)}: {scheme}" for (label, scheme), where in cases.items()]
         yield f"{LETTERS['scheme']} quantised in a way of its own: {'; '.join(texts)}."
 
 
@@ -181,47 +157,34 @@ _OF_ROWS = (
 """Notes on marks of rows, in the order of `LETTERS`."""
 
 
-def _explain_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    cases: dict[str, list[str]] = {}
-    for one in standings:
-        for row in find_forms(one):
-            cases.setdefault(row.backend, []).append(short[one.case])
-    for label, where in cases.items():
-        column = label.partition("[")[0]
-        yield f"{LETTERS['form']} form: the fastest form of {column} is {label} in {', '.join(where)}."
-
-
-def _name_only_forms(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
-    """A note a form that an overview shows under the name of its backend, where the backend without options has no
-    time.
-    """
+def _explain_forms(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     cases: dict[tuple[str, str], list[str]] = {}
-    for one in standings:
-        for column, row in _list_shown_forms(one).items():
-            if not _has_time(one, column):
-                cases.setdefault((column, row.backend), []).append(short[one.case])
+    for one in judged:
+        for column, row in find_forms(one).items():
+            cases.setdefault((column, row.backend), []).append(short[one.case])
     for (column, label), where in cases.items():
-        yield f"The column {column} has the times of {label} ({name_cases(where, standings, short)})."
+        names = name_cases(where, judged, short)
+        yield f"{LETTERS['form']} form: the column {column} has the times of {label}, its fastest form, in {names}."
 
 
 def _collect(
-    standings: Sequence[Standing], short: Mapping[str, str], marks: Sequence[Mark], describe: Callable[[Summary], str]
+    judged: Sequence[JudgedCase], short: Mapping[str, str], marks: Sequence[Mark], describe: Callable[[Summary], str]
 ) -> list[str]:
     """One text a case: its name, and what is to be said of each row that has one of the marks."""
     found = []
-    for one in standings:
+    for one in judged:
         rows = [row for label, row in one.rows.items() if one.marks.get(label, frozenset()) & set(marks)]
         found += [f"{', '.join(map(describe, rows))} in {short[one.case]}"] if rows else []
     return found
 
 
-def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def explain_missing(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     """One note a status and reason of rows without a time, with the backends and the cases.
 
     What a case asked for is left out of the reason: the names of the cases say it, and so one note covers them all.
     """
     cases: dict[tuple[str, str, str], list[str]] = {}
-    for one in standings:
+    for one in judged:
         for row in one.rows.values():
             if row.latency is None:
                 reason = _ASKED.sub("", reasons.clean_line(row.reason))
@@ -230,21 +193,15 @@ def explain_missing(standings: Sequence[Standing], short: Mapping[str, str]) -> 
     for (backend, status, reason), where in cases.items():
         backends.setdefault((status, reason, tuple(where)), []).append(backend)
     for (status, reason, names), labels in backends.items():
-        yield f"{', '.join(labels)} {status} ({name_cases(names, standings, short)}): {reason}"
+        yield f"{', '.join(labels)} {status} ({name_cases(names, judged, short)}): {reason}"
 
 
-def name_cases(names: Sequence[str], standings: Sequence[Standing], short: Mapping[str, str]) -> str:
-    """The short names of some cases, or ``all cases``, or ``all cases in bf16`` where that says the same.
-
-    Args:
-        names: short names.
-        standings: all cases.
-        short: case -> short name.
-    """
-    if len(names) == len(standings) > 1:
+def name_cases(names: Sequence[str], judged: Sequence[JudgedCase], short: Mapping[str, str]) -> str:
+    """The short names of some cases, or ``all cases``, or ``all cases in bf16`` where that says the same."""
+    if len(names) == len(judged) > 1:
         return "all cases"
     by_precision: dict[str, set[str]] = {}
-    for one in standings:
+    for one in judged:
         precision = next((row.precision for row in one.rows.values()), "")
         by_precision.setdefault(precision, set()).add(short[one.case])
     whole = {precision: cases for precision, cases in by_precision.items() if cases <= set(names)}
@@ -253,21 +210,9 @@ def name_cases(names: Sequence[str], standings: Sequence[Standing], short: Mappi
     return ", ".join(names)
 
 
-def _explain_missing_briefly(one: Standing, short: Mapping[str, str], told: Reasons) -> Iterator[str]:
-    """The same of one case, with the name of an earlier case in place of a long reason that was given there."""
-    rows = dict(one.rows)
-    for label, row in one.rows.items():
-        if row.latency is None:
-            key = (row.status, reasons.clean_line(row.reason))
-            before = told.setdefault(key, one.case)
-            if before != one.case and len(key[1]) > LONG_REASON:
-                rows[label] = row.model_copy(update={"reason": f"as in {before}"})
-    yield from explain_missing([replace(one, rows=rows)], short)
-
-
-def explain_references(standings: Sequence[Standing], short: Mapping[str, str]) -> Iterator[str]:
+def explain_references(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     """What is special about the references and the inputs of cases: `note` of the records."""
-    for one in standings:
+    for one in judged:
         note = next((row.note for row in one.rows.values() if row.note), None)
         if note is not None:
             yield f"{short[one.case]}: {note}"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from suites.harness.errors import UsageError
 from suites.harness.files import write_text_file
-from suites.harness.judge import standing
-from suites.harness.judge.standing import Lead, Standing, get_column, get_latency
+from suites.harness.judge import judged_case
+from suites.harness.judge.judged_case import JudgedCase, Lead, get_column, get_latency
 from suites.harness.present import names, overview, units
 from suites.harness.record.schema import Environment, Summary
 
@@ -47,25 +47,21 @@ def draw(path: Path, summaries: Sequence[Summary], environment: Environment, sta
     """Write the picture for light pages to `path`, and for dark pages beside it with ``-dark`` before the ending.
 
     Raises:
-        UsageError: matplotlib is missing, no case has a lead, or the file cannot be written.
+        UsageError: no case has a lead, or the file cannot be written.
     """
-    standings = [one for one in standing.judge_cases(summaries) if one.lead is not None]
-    if not standings:
+    judged = [one for one in judged_case.judge_cases(summaries) if one.lead is not None]
+    if not judged:
         raise UsageError("nothing to draw: no case has a time of the engine and of another backend")
     short = names.shorten_names(summaries)
-    common = names.describe_common(summaries)
-    floor = overview.describe_floor(standings)
-    caption = f"{overview.describe_place(environment, started, common)}; {floor}"
+    caption = overview.describe_heading(summaries, judged, environment, started)
     for target, theme in ((path, LIGHT), (path.with_stem(f"{path.stem}-dark"), DARK)):
-        write_text_file(target, _render(standings, short, caption, theme))
+        write_text_file(target, _render(judged, short, caption, theme))
 
 
-def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: str, theme: Theme) -> str:
+def _render(judged: Sequence[JudgedCase], short: Mapping[str, str], caption: str, theme: Theme) -> str:
     """The SVG text; the same records give the same text."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise UsageError("--svg needs matplotlib: pip install 'enginebench[plots]'") from None
+    import matplotlib as mpl
+
     settings: dict[str, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "enginebench",
@@ -79,10 +75,10 @@ def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: st
     with mpl.rc_context(settings):  # type: ignore[arg-type]  # the stub wants literal keys
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(8.4, 1.5 + 0.36 * len(standings)), layout="constrained")
+        figure = Figure(figsize=(8.4, 1.5 + 0.36 * len(judged)), layout="constrained")
         axes = figure.add_subplot()
-        _draw_cases(axes, standings, theme)
-        axes.set_yticks(range(len(standings)), [short[one.case] for one in standings])
+        _draw_cases(axes, judged, theme)
+        axes.set_yticks(range(len(judged)), [short[one.case] for one in judged])
         axes.invert_yaxis()
         axes.set_title(" ", fontsize=10, pad=14)  # room for the legend of the shapes
         figure.suptitle(TITLE, x=0.01, ha="left", fontsize=10)
@@ -92,11 +88,11 @@ def _render(standings: Sequence[Standing], short: Mapping[str, str], caption: st
     return stream.getvalue()
 
 
-def _draw_cases(axes: Axes, standings: Sequence[Standing], theme: Theme) -> None:
+def _draw_cases(axes: Axes, judged: Sequence[JudgedCase], theme: Theme) -> None:
     """A bar a case for the fastest other backend with its interval, a dot for each other one."""
     shapes: dict[str, str] = {}
     highest = 1.0
-    for place, one in enumerate(standings):
+    for place, one in enumerate(judged):
         if one.lead is None or one.engine is None:
             continue
         _draw_lead(axes, place, one.lead, theme)
@@ -112,7 +108,7 @@ def _draw_cases(axes: Axes, standings: Sequence[Standing], theme: Theme) -> None
                 axes.plot(value, place, shape, color=theme.text, markersize=5)
     for column, shape in shapes.items():
         axes.plot([], [], shape, color=theme.dots, markersize=5, label=column)
-    _style_axes(axes, standings, highest, theme)
+    _style_axes(axes, judged, highest, theme)
 
 
 def _draw_lead(axes: Axes, place: int, lead: Lead, theme: Theme) -> None:
@@ -126,8 +122,8 @@ def _draw_lead(axes: Axes, place: int, lead: Lead, theme: Theme) -> None:
         axes.plot([end, end], [place - 0.14, place + 0.14], color=theme.text, linewidth=1.4)
 
 
-def _style_axes(axes: Axes, standings: Sequence[Standing], highest: float, theme: Theme) -> None:
-    lowest = min(one.lead.speed.low for one in standings if one.lead is not None)
+def _style_axes(axes: Axes, judged: Sequence[JudgedCase], highest: float, theme: Theme) -> None:
+    lowest = min(one.lead.speed.low for one in judged if one.lead is not None)
     axes.set_xscale("log")
     right = highest * (highest / lowest) ** 0.2  # room for the labels
     axes.set_xlim(min(0.9, lowest / 1.05), right)
@@ -142,7 +138,7 @@ def _style_axes(axes: Axes, standings: Sequence[Standing], highest: float, theme
     axes.tick_params(length=0)
     for side in axes.spines.values():
         side.set_visible(False)
-    for place, one in enumerate(standings):
+    for place, one in enumerate(judged):
         if one.lead is not None:
             text = f"{units.times(one.lead.speed.value)} {one.lead.verdict}"
             colour = theme.bars.get(one.lead.verdict, NEUTRAL)

@@ -17,8 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from suites.harness.judge import standing
-from suites.harness.present import notes, ranked, units
+from suites.harness.judge import judged_case
+from suites.harness.present import ranked, units
+from suites.harness.present.report import print_report
 from suites.harness.record.schema import Summary
 from suites.harness.run.reporter import Reporter
 
@@ -43,7 +44,6 @@ class PlainReporter(Reporter):
         self._stream = stream
         self._begin = self._said = self._started = time.monotonic()
         self._done = self._units = self._skipped = 0
-        self._told: notes.Reasons = {}
 
     def start(self, units: int, text: str, done: int = 0) -> None:
         """Announce the work."""
@@ -71,7 +71,7 @@ class PlainReporter(Reporter):
         """The case, its place among all, and its rows, best first."""
         self.say(f"{case}  ({number} of {cases})")
         if self._shows_cases:
-            _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries, self._told)
+            _print_case(Console(file=self._stream, width=LOG_WIDTH, color_system=None), summaries)
 
     def say(self, text: str) -> None:
         """Print at once, so that a log can be followed."""
@@ -104,7 +104,6 @@ class LiveReporter(Reporter):
         self._bar = Progress(*columns, console=console, speed_estimate_period=WHOLE_RUN_S)
         self._task = self._bar.add_task("starting", total=None)
         self._title = ""
-        self._told: notes.Reasons = {}
         self._rows: dict[str, tuple[str, str]] = {}
         self._live = Live(get_renderable=self._drawn, console=console, transient=True, refresh_per_second=1)
 
@@ -149,7 +148,7 @@ class LiveReporter(Reporter):
         """The rows of the case, best first; its place among all is in the bar."""
         del case, number, cases
         if self._shows_cases:
-            _print_case(self._live.console, summaries, self._told)
+            _print_case(self._live.console, summaries)
 
     def say(self, text: str) -> None:
         """Print above the table."""
@@ -165,9 +164,9 @@ class LiveReporter(Reporter):
         self._live.stop()
 
 
-def _print_case(console: Console, summaries: Sequence[Summary], told: notes.Reasons) -> None:
-    for one in standing.judge_cases(summaries):
-        ranked.print_block(console, one, told)
+def _print_case(console: Console, summaries: Sequence[Summary]) -> None:
+    for one in judged_case.judge_cases(summaries):
+        print_report(console, ranked.describe_case(one))
         console.print()
 
 

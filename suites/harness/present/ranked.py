@@ -1,21 +1,15 @@
-"""The rows of one case, best first, with a bar each. Reads records only.
-
-Fits 80 columns; on narrower outputs bars are left out first, then the share of the roof, then the speed.
-"""
+"""The rows of one case, best first, with a bar each. Reads records only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from suites.harness.judge.standing import Standing, get_latency
+from suites.harness.judge.judged_case import JudgedCase, get_latency
 from suites.harness.present import names, notes, units
-from suites.harness.present.overview_terminal import VERDICT_STYLES, write_paragraph
-from suites.harness.present.terminal import draw_bar, is_ascii, measure_width, print_table, print_text
+from suites.harness.present.report import Paragraph, Part
+from suites.harness.present.table import Cell, Column, Table
+from suites.harness.present.terminal import VERDICT_STYLES, draw_bar
 from suites.harness.record.schema import Summary
 
 BAR = 16
@@ -24,23 +18,17 @@ LABEL = 24
 """A label that is longer has a letter instead of its options."""
 
 
-def print_block(console: Console, one: Standing, told: notes.Reasons | None = None) -> None:
-    """Print the case: title, verdict, a line a backend, and what a reader must know.
-
-    Args:
-        console: where to.
-        one: the case.
-        told: as of `notes.explain_case`: what the blocks above have given as reasons.
-    """
+def describe_case(one: JudgedCase) -> list[Part]:
+    """Title, verdict, a line a backend, and what a reader must know."""
     labels = shorten_labels(list(one.rows))
-    _print_title(console, one, labels)
-    for parts in (("speed", "roof", "bar"), ("speed", "roof"), ("speed",), ()):
-        table = _make_table(console, one, labels, parts)
-        if measure_width(console, table) + 2 <= console.width:
-            break
-    print_table(console, table, indent=2)
-    for text in (*explain_labels(labels), *notes.explain_case(one, told)):
-        write_paragraph(console, text, indent=2, style="dim")
+    row = next(iter(one.rows.values()))
+    outcome, word = describe_outcome(one, labels)
+    return [
+        Paragraph(f"{row.model}  {names.describe_case(row)}", "bold"),
+        Paragraph(outcome, VERDICT_STYLES.get(word, "")),
+        _make_table(one, labels),
+        *(Paragraph(text, "dim") for text in (*explain_labels(labels), *notes.explain_case(one))),
+    ]
 
 
 def shorten_labels(labels: Sequence[str]) -> dict[str, str]:
@@ -63,14 +51,10 @@ def explain_labels(labels: Mapping[str, str]) -> list[str]:
     ]
 
 
-def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str]:
+def describe_outcome(one: JudgedCase, labels: Mapping[str, str]) -> tuple[str, str]:
     """Who is first and by how much, and the verdict: ``engine first, 1.10x as fast as openvino [1.03, 1.17]: faster``.
 
     The median latencies say who is first. The paired rounds may give the other order; then the text says both.
-
-    Args:
-        one: the case.
-        labels: label of a backend -> how to write it.
     """
     if not one.timed:
         return "no backend has a time", ""
@@ -87,44 +71,25 @@ def describe_outcome(one: Standing, labels: Mapping[str, str]) -> tuple[str, str
     return f"{first} {subject}{value} as fast as {other} {interval}: {lead.verdict}", lead.verdict
 
 
-def _print_title(console: Console, one: Standing, labels: Mapping[str, str]) -> None:
-    row = next(iter(one.rows.values()))
-    outcome, word = describe_outcome(one, labels)
-    title = Text.assemble((row.model, "bold"), f"  {names.describe_case(row)}")
-    verdict = Text(outcome, VERDICT_STYLES.get(word, ""))
-    if title.cell_len + 2 + verdict.cell_len <= console.width:
-        print_text(console, Text.assemble(title, "  ", verdict))
-        return
-    print_text(console, title)
-    write_paragraph(console, outcome, indent=2, style=VERDICT_STYLES.get(word, ""))
-
-
-def _make_table(console: Console, one: Standing, labels: Mapping[str, str], parts: Sequence[str]) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("latency", justify="right", no_wrap=True)
+def _make_table(one: JudgedCase, labels: Mapping[str, str]) -> Table:
     baseline = next(iter(one.rows.values())).baseline
-    writers: dict[str, Callable[[Summary], Text]] = {
-        "speed": lambda row: Text(_write_speed(row)),
-        "roof": lambda row: Text(units.percent(row.roof_share)),
-        "bar": lambda row: _write_bar(console, one, row),
-    }
-    headings = {"speed": f"speed vs {labels.get(baseline, baseline)}", "roof": "of roof", "bar": "time"}
-    useful = {
-        "speed": any(row.speed is not None or row.backend == baseline for row in one.timed),
-        "roof": any(row.roof_share for row in one.timed),
-    }
-    shown = [part for part in parts if useful.get(part, True)]
-    for part in shown:
-        heading = Text(headings[part])  # a text would lose the options of a label, which rich reads as a style
-        table.add_column(heading, justify="right" if part == "roof" else "left", no_wrap=True)
+    columns = [Column(), Column("latency", "right")]
+    has_speeds = any(row.speed is not None or row.backend == baseline for row in one.timed)
+    has_shares = any(row.roof_share for row in one.timed)
+    columns += [Column(f"speed vs {labels.get(baseline, baseline)}", level=1)] if has_speeds else []
+    columns += [Column("of roof", "right", level=2)] if has_shares else []
+    table = Table([*columns, Column("time", level=3, is_drawing=True)], has_rule=False)
+    longest = max((get_latency(row) for row in one.timed), default=0.0)
     for row in one.timed:
         style = "bold" if row is one.timed[0] else ""
-        latency = Text(units.seconds(get_latency(row)), style)
-        table.add_row(Text(labels[row.backend], style), latency, *(writers[part](row) for part in shown))
+        cells = [Cell(labels[row.backend], style), Cell(units.seconds(get_latency(row)), style)]
+        cells += [Cell(_write_speed(row))] if has_speeds else []
+        cells += [Cell(units.percent(row.roof_share))] if has_shares else []
+        bar = draw_bar(get_latency(row) / longest, BAR)
+        table.add(*cells, Cell(bar, "green" if row.role == "engine" else "cyan"))
     for row in one.rows.values():
         if row.latency is None:
-            table.add_row(Text(labels[row.backend], "dim"), Text(row.status, "dim"))
+            table.add(labels[row.backend], row.status, *[""] * (len(table.columns) - 2), style="dim")
     return table
 
 
@@ -133,9 +98,3 @@ def _write_speed(row: Summary) -> str:
     if row.backend == row.baseline:
         return "1.00x"
     return "-" if row.speed is None else units.factor(row.speed)
-
-
-def _write_bar(console: Console, one: Standing, row: Summary) -> Text:
-    longest = max(get_latency(other) for other in one.timed)
-    style = "green" if row.role == "engine" else "cyan"
-    return Text(draw_bar(get_latency(row) / longest, BAR, ascii_only=is_ascii(console)), style)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from suites.harness.present import units
-from suites.harness.present.terminal import choose_box, print_table, print_text
+from suites.harness.present.table import Column, Table
 from suites.harness.record.schema import Speed
 
 if TYPE_CHECKING:
@@ -36,21 +32,12 @@ SPEED_LEGEND = (
 )
 
 
-def write_lines(rows: Sequence[Row], cells: Mapping[str, Cell]) -> list[list[str]]:
-    """The headings of `cells`, then the text of every row below them. `rows` have one baseline, which `SPEED` names."""
-    headings = [SPEED.format(baseline=rows[0]["baseline"]) if heading == SPEED else heading for heading in cells]
-    return [headings, *([write(row) for write in cells.values()] for row in rows)]
-
-
-def print_rows(console: Console, lines: Sequence[Sequence[str]], title: str, caption: str) -> None:
-    """Print `lines` (headings first) as a table between its title and its caption."""
-    table = Table(*lines[0], box=choose_box(console), show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for line in lines[1:]:
-        table.add_row(*map(Text, line))
-    print_text(console, Text(title, "bold"))
-    print_table(console, table)
-    print_text(console, Text(caption, "dim"))
-    console.print()
+def make_table(rows: Sequence[Row], cells: Mapping[str, Cell]) -> Table:
+    """A line for every row below the headings of `cells`. `rows` have one baseline, which `SPEED` names."""
+    made = Table([Column(heading.format(baseline=rows[0]["baseline"]), wraps=True) for heading in cells])
+    for row in rows:
+        made.add(*(write(row) for write in cells.values()))
+    return made
 
 
 def write_text(column: str) -> Cell:

@@ -41,8 +41,10 @@ def size(value: float | None) -> str:
     return f"{value:.0f} B"
 
 
-def count(value: int) -> str:
+def count(value: float | None) -> str:
     """A whole number: ``1,234``; from a million on ``1.23 M``, ``1.23 G``."""
+    if value is None:
+        return UNKNOWN
     for unit, step in (("G", 1e9), ("M", 1e6)):
         if value >= step:
             return f"{value / step:.3g} {unit}"

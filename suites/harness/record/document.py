@@ -5,56 +5,28 @@ A test keeps them fresh.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from suites.harness.files import write_text_file
 from suites.harness.record import frame
-from suites.harness.record.commits import CountedCase
 from suites.harness.record.facts import AllFacts
 from suites.harness.record.kinds import KINDS
 from suites.harness.record.roofs import Roof
-from suites.harness.record.schema import (
-    Accuracy,
-    BackendRecord,
-    Compared,
-    Contention,
-    EngineRecord,
-    Error,
-    Latency,
-    PerToken,
-    Plan,
-    Score,
-    Summary,
-    names,
-)
+from suites.harness.record.schema import Part, Record, Summary, names
 
-PARTS = (
-    Plan,
-    EngineRecord,
-    BackendRecord,
-    Contention,
-    AllFacts,
-    Latency,
-    Error,
-    Accuracy,
-    Compared,
-    PerToken,
-    Score,
-    CountedCase,
-)
-"""Values that have keys of their own, in the order of the page."""
+PARTS: tuple[type[BaseModel], ...] = (AllFacts, *(part for part in Part.__subclasses__() if part is not Record))
+"""Values that have keys of their own."""
 
 
 def tables() -> dict[str, str]:
     """Marker -> the table in Markdown: each kind of line, each value with keys of its own, the columns of a frame."""
     found = {kind: _fields(record) for kind, record in KINDS.items()}
     found |= {part.__name__: _fields(part) for part in PARTS}
-    found["Roof"] = _table(("key", "meaning"), ((f"`{one.name}`", _roof_meanings()[one.name]) for one in fields(Roof)))
+    roofs = TypeAdapter(Roof).json_schema()["properties"].items()
+    found["Roof"] = _table(("key", "meaning"), ((f"`{name}`", about["description"]) for name, about in roofs))
     about = ((f"`{one.name}`", one.dtype, one.meaning) for one in (*frame.ABOUT_RUN, *frame.columns(Summary)))
     return found | {"frame": _table(("column", "dtype", "meaning"), about)}
 
@@ -80,12 +52,6 @@ def _fields(part: type[BaseModel]) -> str:
 def _table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
-
-
-def _roof_meanings() -> dict[str, str]:
-    """The meanings in the docstring of `Roof`."""
-    text = re.sub(r"\n {12,}", " ", Roof.__doc__ or "")
-    return dict(re.findall(r"^ +(\w+): (.*)$", text.partition("Attributes:")[2], re.MULTILINE))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a backend tells of the program that it made: one entry a column, and what others do with the column.
+"""What a backend tells of the program that it made: one entry a column, with the uses of the column as marks.
 
 A part of the schema in `suites.harness.record.schema`, whose text says what holds for both.
 """
@@ -6,8 +6,7 @@ A part of the schema in `suites.harness.record.schema`, whose text says what hol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -15,26 +14,14 @@ FIELDS = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Of every class of the schema: other keys are an error, and the text below a field is its description."""
 
 
-@dataclass(frozen=True)
-class Reported:
-    """Marks a column whose value a backend reports about its program.
-
-    Attributes:
-        gates: True for counts of the engine's programs that only change when the program does: more is worse, and
-            ``enginebench compare --gate`` fails.
-        counted: True for what an ablation compares with a switch and without it.
-    """
-
-    gates: bool = False
-    counted: bool = False
-
-
-_REPORTED, _GATES, _COUNTED = Reported(), Reported(gates=True), Reported(gates=True, counted=True)
 _WHOLE = Field(ge=0, lt=1 << 63)
 Whole = Annotated[int, _WHOLE]
-Count = Annotated[int | None, _WHOLE, _GATES]
-CountedCount = Annotated[int | None, _WHOLE, _COUNTED]
-ReportedCount = Annotated[int | None, _WHOLE, _REPORTED]
+ReportedCount = Annotated[int | None, _WHOLE]
+Count = Annotated[int | None, _WHOLE, "gates"]
+"""Counts of the engine's programs that only change when the program does: more is worse, and ``enginebench compare
+--gate`` fails."""
+CountedCount = Annotated[int | None, _WHOLE, "gates", "counted"]
+"""The same, which an ablation compares with a switch and without it."""
 Positive = Annotated[float, Field(gt=0, lt=1e12)]
 """Seconds, and speeds: nothing can be said of others."""
 
@@ -74,9 +61,9 @@ class Facts(BaseModel):
     number depends on the kernels. In the summary of a backend that counts no work, those of the engine's program"""
     steps: ReportedCount = None
     """passes over the weights in a call: tokens per text in phase decode, 1 in phase prefill"""
-    run_digest: Annotated[str | None, _REPORTED] = None
+    run_digest: str | None = None
     """of the program, its kernels and its threads: equal digests run the same code"""
-    details: Annotated[dict[str, JsonValue] | None, _REPORTED] = None
+    details: dict[str, JsonValue] | None = None
     """what only this kind of backend can tell, such as operators that fusions made, or reasons of graph breaks"""
 
 
@@ -89,24 +76,19 @@ class AllFacts(Facts):
     """of a case that generates text: tokens of a call, by phase"""
 
 
-def facts_of(told: Mapping[str, Any]) -> AllFacts:
+def facts_of(values: Mapping[str, Any]) -> AllFacts:
     """What a backend tells, by column; what has no column of its own goes to `details`.
 
     Raises:
         ValueError: a value is not of its column's type.
     """
-    known = {name: value for name, value in told.items() if name in AllFacts.model_fields}
-    others = {name: value for name, value in told.items() if name not in AllFacts.model_fields and value is not None}
+    known = {name: value for name, value in values.items() if name in AllFacts.model_fields}
+    others = {name: value for name, value in values.items() if name not in AllFacts.model_fields and value is not None}
     if others:
         known["details"] = {**(known.get("details") or {}), **others}
     return AllFacts.model_validate(known)
 
 
-def columns(mark: str = "") -> tuple[str, ...]:
-    """Columns that backends tell, in order: all, or those whose `Reported` has the mark ``gates`` or ``counted``."""
-    told = {name: meta for name, field in Facts.model_fields.items() for meta in field.metadata if _is_told(meta)}
-    return tuple(name for name, meta in told.items() if not mark or getattr(meta, mark))
-
-
-def _is_told(meta: Any) -> bool:
-    return isinstance(meta, Reported)
+def columns(mark: Literal["gates", "counted"]) -> tuple[str, ...]:
+    """Columns that have a mark, in order."""
+    return tuple(name for name, field in Facts.model_fields.items() if mark in field.metadata)

@@ -11,14 +11,13 @@ import json
 import types
 import typing
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from engine.suggest import unknown
 from suites.harness.record import store, superseded
 from suites.harness.record.collection import collect
 from suites.harness.record.launches import KernelRecord, NodeRecord
@@ -42,7 +41,7 @@ class Column:
 
     Attributes:
         name: its name.
-        path: where its value is in a record: names of fields, outermost first.
+        path: where its value is in a record or run: names of fields, outermost first; empty if it is computed.
         dtype: of pandas.
         meaning: in words.
     """
@@ -59,12 +58,14 @@ _ENDS = tuple(
 )
 
 ABOUT_RUN = (
-    Column("run", (), "str", "name of the run: its file without the ending"),
-    Column("machine", (), "str", "machine that it ran on; times of two machines do not compare"),
-    Column("suite", (), "str", "name of the suite"),
-    Column("started", (), "datetime64[us, UTC]", "when the run began"),
-    Column("commit", (), "str", "of the checkout that measured"),
-    Column("dirty", (), "boolean", "whether its files differed from the commit"),
+    Column("run", ("name",), "str", "name of the run: its file without the ending"),
+    Column(
+        "machine", ("environment", "machine"), "str", "machine that it ran on; times of two machines do not compare"
+    ),
+    Column("suite", ("environment", "suite"), "str", "name of the suite"),
+    Column("started", ("started",), "datetime64[us, UTC]", "when the run began"),
+    Column("commit", ("environment", "commit"), "str", "of the checkout that measured"),
+    Column("dirty", ("environment", "dirty"), "boolean", "whether its files differed from the commit"),
     Column("superseded", (), "str", "reason why the row is no longer valid; missing if it is valid"),
     Column("best_peer_superseded", (), "str", "the same of the comparison with the best peer alone"),
 )
@@ -132,19 +133,12 @@ def _frame(results: str | Path, kind: type[Record], machine: str | None, suite: 
         if machine in (None, run.environment.machine) and suite in (None, run.environment.suite)
     ]
     if collected.runs and not runs:
-        warnings.warn(_explain_none(collected.runs, machine, suite), RecordWarning, stacklevel=3)
+        stored = sorted({f"{run.environment.suite} of {run.environment.machine}" for run in collected.runs})
+        missing = f"no stored run is of suite {suite or '(any)'} and machine {machine or '(any)'}"
+        warnings.warn(f"{missing}. Known: {', '.join(stored)}", RecordWarning, stacklevel=3)
     made = _made(runs, kind, collected.faults)
     made.attrs["problems"] = list(collected.problems)
     return made
-
-
-def _explain_none(runs: Sequence[store.Run], machine: str | None, suite: str | None) -> str:
-    """Why none of `runs` is of the machine and of the suite."""
-    if machine not in {None, *(run.environment.machine for run in runs)}:
-        return unknown("machine of a stored run", machine, {run.environment.machine for run in runs})
-    if suite not in {None, *(run.environment.suite for run in runs)}:
-        return unknown("suite of a stored run", suite, {run.environment.suite for run in runs})
-    return f"no stored run is of machine {machine} and of suite {suite}"
 
 
 def _made(runs: Iterable[store.Run], kind: type[Record], faults: superseded.Faults) -> pd.DataFrame:
@@ -153,32 +147,18 @@ def _made(runs: Iterable[store.Run], kind: type[Record], faults: superseded.Faul
     chosen = columns(kind)
     rows, sizes = [], dict[str, None]()
     for run in runs:
-        about = _about(run)
+        about = {column.name: _value(run, column.path) if column.path else None for column in ABOUT_RUN}
         for line in run.summaries() if kind is Summary else run.of(kind):
             row = about | {column.name: _value(line, column.path) for column in chosen}
             if isinstance(line, Summary):
                 row["superseded"] = faults.reason(run.name, line)
-                row["best_peer_superseded"] = faults.peer_reason(run.name, line)
+                row["best_peer_superseded"] = faults.reason(run.name, line, peer=True)
                 row |= {f"shape_{key}": size for key, size in line.shape.items()}
                 sizes |= dict.fromkeys(f"shape_{key}" for key in line.shape)
             rows.append(row)
     dtypes = {column.name: column.dtype for column in (*ABOUT_RUN, *chosen)} | dict.fromkeys(sizes, "Int64")
     made = pd.DataFrame.from_records(rows, columns=list(dtypes))
     return made.astype(dtypes)
-
-
-def _about(run: store.Run) -> dict[str, Any]:
-    known = run.environment
-    return {
-        "run": run.name,
-        "machine": known.machine,
-        "suite": known.suite,
-        "started": run.started,
-        "commit": known.commit,
-        "dirty": known.dirty,
-        "superseded": None,
-        "best_peer_superseded": None,
-    }
 
 
 def _columns(kind: type[BaseModel], path: tuple[str, ...], before: Column | None = None) -> Iterator[Column]:
@@ -215,11 +195,9 @@ def _inner(annotation: Any) -> Any:
 
 
 def _value(record: Any, path: tuple[str, ...]) -> Any:
+    """A value of a record or run. What has no columns of its own is JSON text, or None where it is empty."""
     for name in path:
         record = None if record is None else getattr(record, name)
-    return _text(record) if isinstance(record, Mapping | list | tuple | BaseModel) else record
-
-
-def _text(value: Any) -> str | None:
-    """JSON text of what has no columns of its own; None where it is empty."""
-    return json.dumps(store.plain(value)) if value else None
+    if isinstance(record, Mapping | list | tuple | BaseModel):
+        return json.dumps(store.plain(record)) if record else None
+    return record

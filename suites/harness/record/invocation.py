@@ -91,21 +91,23 @@ def name_file(record: Path) -> Path:
     return record.with_suffix(".args.json")
 
 
-def read_arguments(run: store.Run) -> Arguments:
-    """The arguments of a run that can be resumed here and now.
+def read_arguments(run: store.Run, command: str) -> Arguments:
+    """The arguments of a run that `command` can resume here and now.
 
     Raises:
-        UsageError: the run is complete, its arguments are missing, or the machine, the commit or a file differs.
+        UsageError: the run is complete, its arguments are missing, or the command, the folder, the machine, the commit
+            or a file differs.
     """
     arguments = _read_file(run.path)
-    if arguments is None and not run.unfinished:
-        raise UsageError(f"{run.name} is complete, nothing to resume")
     if arguments is None:
-        raise UsageError(f"{run.name} cannot be resumed: its arguments are missing")
+        reason = "its arguments are missing" if run.unfinished else "it is complete"
+        raise UsageError(f"{run.name} cannot be resumed: {reason}")
     began = run.environment
     for what, then, now in (
+        ("command", arguments.command, command),
+        ("folder", arguments.cwd, arguments.cwd if Path(arguments.cwd).is_dir() else "missing"),
         ("machine", began.machine, machine.slug()),
-        ("commit", _describe_revision(began.revision), _describe_revision(machine.revision())),
+        ("commit", _describe_revision(began.model_dump()), _describe_revision(machine.revision())),
         *((f"file {path}", digest, _digest_file(Path(path))) for path, digest in arguments.files.items()),
     ):
         if then != now:

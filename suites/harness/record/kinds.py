@@ -6,14 +6,8 @@ from suites.harness.record.commits import CommitRecord
 from suites.harness.record.launches import KernelRecord, NodeRecord
 from suites.harness.record.schema import AblationRecord, AccuracyRecord, Environment, Record, Samples, Summary
 
-KINDS: dict[str, type[Record]] = {
-    "environment": Environment,
-    "samples": Samples,
-    "summary": Summary,
-    "ablation": AblationRecord,
-    "accuracy": AccuracyRecord,
-    "kernel": KernelRecord,
-    "node": NodeRecord,
-    "commit": CommitRecord,
-}
+_ALL: tuple[type[Record], ...] = (
+    Environment, Samples, Summary, AblationRecord, AccuracyRecord, KernelRecord, NodeRecord, CommitRecord
+)  # fmt: skip
+KINDS = {kind.model_fields["kind"].default: kind for kind in _ALL}
 """Kind of a line -> its class."""

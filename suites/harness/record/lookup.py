@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.suggest import unknown
+from engine.suggest import unknown_of_many
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.commits import CommitRecord
@@ -15,15 +14,10 @@ from suites.harness.record.schema import AblationRecord
 from suites.harness.record.store import Run
 
 LAST = "last"
-HELP = f"by name, by the beginning of a name, by path, `{LAST}` or `{LAST}:SUITE`"
+HELP = f"by name, by a part of it that no other has, by path, `{LAST}` or `{LAST}:SUITE`"
 """How a run may be named, for the help of commands."""
-NEAREST = 5
-"""Names that the message about an unknown one gives."""
-LIKENESS = 0.5
-"""How much of the unknown one a name must have, as difflib measures it, to be given in the message."""
 MOST_MATCHES = 10
-"""Names that the message about an ambiguous one gives."""
-_MAKES_ONE = "`enginebench run SUITE` makes one"
+"""Names that the message about an ambiguous one gives, newest first."""
 _ABLATION = "ablate_"
 HISTORY = "history"
 """Suite of the runs of ``enginebench history``."""
@@ -36,79 +30,35 @@ def find_run(
 
     Args:
         results: the results folder.
-        name: a path; a name, or the beginning of one that only one run has; ``last``, the newest run of this machine;
-            ``last:SUITE``, the newest one of that suite; the beginning of a suite's name is enough if no other suite of
-            the runs begins with it.
-        is_suitable: which runs ``last`` may choose; a name or a path may mean any run. ``last``
-            never means a file that cannot be read.
+        name: a path of a ``.jsonl`` file; a name, or a part of one that no other run has; ``last``, the newest run of
+            this machine; ``last:SUITE``, the newest one of that suite.
+        is_suitable: which runs ``last`` may choose; a name or a path may mean any run. ``last`` never means a file that
+            cannot be read, or that somebody renamed.
         required: what `is_suitable` asks for, for messages: the end of a sentence that begins with "no run".
 
     Raises:
-        UsageError: no run or suite, or several ones, have the name.
+        UsageError: no run, or several ones, have the name.
     """
-    if not name:
-        raise UsageError(f"RUN '': expected a run {HELP}, got an empty text; `enginebench list runs` shows all")
-    given = Path(name)
-    if given.suffix == ".jsonl" and given.is_file():
-        return store.read(given)
-    if given.is_dir():
-        raise UsageError(f"{name}: a folder; expected the name of a run, or the path of a .jsonl file")
-    if given.exists():
-        raise UsageError(f"{name}: no record; expected the name of a run, or the path of a .jsonl file")
-    if given.parent != Path():
-        raise UsageError(f"{name}: no such file")
-    word, colon, suite = name.partition(":")
+    path = Path(name)
+    if path.suffix == ".jsonl" and (path.is_file() or path.parent != Path()):
+        return store.read(path)
+    word, _, suite = name.partition(":")
     if word == LAST:
-        return _find_last(results, suite if colon else None, is_suitable, required)
+        for path in reversed(store.run_files(results)):
+            if store.read_start(path.stem) is not None and suite in ("", name_suite(path)):
+                run = store.read_if_possible(path)
+                if run is not None and is_suitable(run):
+                    return run
+        of_suite = f" of suite {suite}" if suite else ""
+        raise UsageError(f"no run{of_suite} of this machine under {results} {required}")
     files = {path.stem: path for path in store.all_run_files(results)}
-    stem = name.removesuffix(".jsonl")
-    found = [stem] if stem in files else [one for one in files if name and one.startswith(name)]
-    if len(found) == 1:
-        return store.read(files[found[0]])
-    if found:
-        shown = sorted(found, reverse=True)[:MOST_MATCHES]
-        more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-        names = f"{', '.join(shown)}{more}"
-        raise UsageError(f"run {name!r} is the beginning of {len(found)} names: {names}. Give more of one")
-    if not files:
-        raise UsageError(f"unknown run {name!r}: there are no runs under {results}; {_MAKES_ONE}")
-    if len(files) == 1:
-        raise UsageError(f"unknown run {name!r}; the only run under {results} is {next(iter(files))}")
-    near = difflib.get_close_matches(name, [LAST, *files], n=NEAREST, cutoff=LIKENESS)
-    if name in {name_suite(path) for path in files.values()}:
-        near = [f"{LAST}:{name}"]
-    hint = f"; did you mean {' or '.join(near)}?" if near else "."
-    raise UsageError(f"unknown run {name!r}{hint} `enginebench list runs` shows all {len(files)}")
-
-
-def _find_last(results: Path, suite: str | None, is_suitable: Callable[[Run], bool], required: str) -> Run:
-    files = [path for path in store.run_files(results) if store.read_start(path.stem) is not None]
-    if not files:
-        raise UsageError(f"no run of this machine under {results}; {_MAKES_ONE}")
-    known = {name_suite(path) for path in files}
-    if suite is not None:
-        suite = _complete_suite(suite, known)
-    for path in reversed(files):
-        if suite in (None, name_suite(path)):
-            run = store.read_if_possible(path)
-            if run is not None and is_suitable(run):
-                return run
-    of_suite = f" of suite {suite}" if suite is not None else ""
-    raise UsageError(f"no run{of_suite} of this machine under {results} {required}")
-
-
-def _complete_suite(given: str, known: set[str]) -> str:
-    """The suite of `known` that is called `given`, or else the only one that begins with it."""
-    if given in known:
-        return given
-    matching = sorted(suite for suite in known if given and suite.startswith(given))
-    if len(matching) > 1:
-        raise UsageError(
-            f"suite {given!r} is the beginning of {len(matching)} names: {', '.join(matching)}. Give more of one"
-        )
-    if not matching:
-        raise UsageError(unknown("suite of a stored run", given, known))
-    return matching[0]
+    found = [name] if name in files else sorted(stem for stem in files if name in f"{stem}.jsonl")
+    if len(found) > 1:
+        newest = ", ".join(found[: -1 - MOST_MATCHES : -1])
+        raise UsageError(f"run {name!r} is a part of {len(found)} names, such as {newest}. Give more of one")
+    if not found:
+        raise UsageError(unknown_of_many("run", name, [LAST, *files], "enginebench list runs"))
+    return store.read(files[found[0]])
 
 
 def name_suite(path: Path) -> str:

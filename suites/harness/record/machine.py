@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suites import paths
-from suites.harness.record.surroundings import output, read, surroundings
+from suites.harness.record.system import describe_system, output, read
 
 _PACKAGES = ("enginebench", "numpy", "torch", "onnx", "onnxscript", "onnxruntime", "openvino", "transformers", "triton")
 # Features that a record lists, with or without kernels for them (csrc/isas.txt says for which). Part of the name of a
@@ -65,7 +65,7 @@ def environment() -> dict[str, Any]:
         "available_bytes": available_bytes(),
         "load": load(),
         "steal_s": steal_seconds(),
-        "surroundings": surroundings(),
+        "surroundings": describe_system(),
     }
 
 
@@ -90,11 +90,12 @@ def revision_of(root: Path | None) -> dict[str, Any]:
     """The same of the checkout at `root`: keys `commit`, `dirty` and `difference`."""
     if root is None:
         return {"commit": None, "dirty": None, "difference": None}
-    commit = _git(root, "rev-parse", "--short=12", "HEAD")
-    changed = _git(root, "status", "--porcelain", "--", ".", ":!results")
+    git = ("git", "-C", str(root))
+    commit = output(*git, "rev-parse", "--short=12", "HEAD")
+    changed = output(*git, "status", "--porcelain", "--", ".", ":!results")
     difference = None
     if changed:
-        text = changed + (_git(root, "diff", "HEAD", "--", ".", ":!results") or "")
+        text = changed + (output(*git, "diff", "HEAD", "--", ".", ":!results") or "")
         difference = hashlib.sha256(text.encode()).hexdigest()[:12]
     return {"commit": commit, "dirty": bool(changed), "difference": difference}
 
@@ -105,9 +106,9 @@ def checkout() -> Path | None:
     return root if (root / "pyproject.toml").is_file() and (root / ".git").exists() else None
 
 
-def load() -> float | None:
+def load() -> float:
     """One-minute load average."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return os.getloadavg()[0]
 
 
 def available_bytes() -> int | None:
@@ -137,8 +138,3 @@ def _caches() -> dict[str, str]:
         if level and kind and size:
             found[f"L{level}{ {'Data': 'd', 'Instruction': 'i'}.get(kind, '') }"] = size
     return found
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    text = output("git", "-C", str(root), *arguments)
-    return None if text is None else text.strip()

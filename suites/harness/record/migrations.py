@@ -26,8 +26,12 @@ def _from_1(line: Line) -> Line:
     A column that a line of schema 1 lacks gets the default of schema 2: None if the value is unknown, otherwise the
     only value that existed then (``cpu``, ``torch``).
     """
-    change = _CHANGES_1.get(line["kind"])
-    return line if change is None else line | change(line)
+    if line["kind"] == "environment":
+        plan, versions = line["plan"], line["versions"]
+        labels = dict.fromkeys(label for labels in plan["cases"].values() for label in labels)
+        engines = plan.get("engines", {})
+        return line | {"backends": {label: _backend_from_1(label, versions, engines) for label in labels}}
+    return line | {"role": _role_from_1(line["backend"])} if line["kind"] == "summary" else line
 
 
 _ENGINES_1 = ("engine", "engine_interpreter", "engine_dynamo")
@@ -40,13 +44,6 @@ _PACKAGES_1 = {
     **dict.fromkeys(_ENGINES_1, ("enginebench", "torch")),
 }
 """What the backends of schema 1 ran on."""
-
-
-def _environment_from_1(line: Line) -> Line:
-    plan, versions = line["plan"], line["versions"]
-    labels = dict.fromkeys(label for labels in plan["cases"].values() for label in labels)
-    engines = plan.get("engines", {})
-    return {"backends": {label: _backend_from_1(label, versions, engines) for label in labels}}
 
 
 def _backend_from_1(label: str, versions: Mapping[str, str], engines: Mapping[str, Any]) -> Line:
@@ -68,32 +65,13 @@ def _role_from_1(label: str) -> str:
     return "version" if name.startswith("engine@") and ".py:" not in name else "peer"
 
 
-def _summary_from_1(line: Line) -> Line:
-    return {"role": _role_from_1(line["backend"])}
-
-
-_CHANGES_1: dict[str, Callable[[Line], Line]] = {"environment": _environment_from_1, "summary": _summary_from_1}
-
-
-def _from_2(line: Line) -> Line:
-    """Upgrades to schema 3: earlier records have neither `options` nor `reference_launches`; both stay null."""
-    return line
-
-
-def _from_3(line: Line) -> Line:
-    """Upgrades to schema 4, which adds the kind `accuracy`: earlier records have no such lines."""
-    return line
-
-
-def _from_4(line: Line) -> Line:
-    """Upgrades to schema 5, which adds the kinds `kernel`, `node` and `commit`: earlier records have no such lines."""
+def _keep(line: Line) -> Line:
+    """Upgrades to a schema that only adds columns whose default is null, or kinds of lines."""
     return line
 
 
 _KEYS_5 = {"share_of_time": "time_share", "share_of_roof": "roof_share"}
 """Columns of the kind `node` that schema 6 renames."""
-_VERDICT_5 = "inconclusive"
-"""The verdict that schema 6 calls `unclear`. It stands in lines of comparisons and in parts of them."""
 
 
 def _from_5(line: Line) -> Line:
@@ -107,7 +85,7 @@ def _rename_verdicts(key: str, value: Any) -> Any:
         return {name: _rename_verdicts(name, one) for name, one in value.items()}
     if isinstance(value, list):
         return [_rename_verdicts(key, one) for one in value]
-    return "unclear" if key == "verdict" and value == _VERDICT_5 else value
+    return "unclear" if key == "verdict" and value == "inconclusive" else value
 
 
 _KEYS_6 = {"ratio": "speed", "torch_ratio": "torch_speed", "openblas_ratio": "openblas_speed"}
@@ -162,6 +140,11 @@ def _invert(key: str, value: Any) -> Any:
 
 
 STEPS: dict[int, Callable[[Line], Line]] = {
-    1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5, 6: _from_6
-}  # fmt: skip
+    1: _from_1,
+    2: _keep,  # schema 3 adds `options` of a plan and `reference_launches`
+    3: _keep,  # schema 4 adds the kind `accuracy`
+    4: _keep,  # schema 5 adds the kinds `kernel`, `node` and `commit`
+    5: _from_5,
+    6: _from_6,
+}
 """Schema -> the step to the next one."""

@@ -7,9 +7,6 @@ from pathlib import Path
 
 LIMIT = 1000
 """Characters of a reason in a record, at most."""
-_CUT = "\n[...]\n"
-_BEGINNING = 0.3
-"""Share of a shortened text that its beginning has. The end has more: runtimes name the cause there."""
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and movements of the cursor
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
@@ -23,56 +20,40 @@ _GENERATED = re.compile(r"[^\s'\"=:]*/torchinductor_[^/\s'\"]*(?=/)")
 """The folder in which inductor stores generated code. The name of the user is part of its name."""
 _ADVICE = re.compile(
     r"\s*(?:Set TORCHDYNAMO_VERBOSE=1 for |For even more developer context, set TORCH_LOGS=|"
-    r"You can suppress this exception and fall back to eager by setting:\s)[^\n]*(?:\n {4}[^\n]*)*"
-)
-"""What torch.compile adds to each error: how to debug torch."""
-_EXPORT_ADVICE = re.compile(
-    r"\n(?:For more information, run with TORCH_LOGS=|For extended logs when we create symbols, |"
+    r"You can suppress this exception and fall back to eager by setting:\s|"
+    r"For more information, run with TORCH_LOGS=|For extended logs when we create symbols, |"
     r"If you suspect the guard was triggered from C\+\+, |"
     r"For more debugging help, see |For C\+\+ stack trace, run with |"
     r"The error above occurred when calling torch\.export\.export\. |"
     r"\(Refer to the full stack trace above for more information\.\)|"
     r"- Debug `torch\.export\.export` and submit a PR to PyTorch\.|- Create an issue in the PyTorch GitHub repository )"
-    r"[^\n]*"
+    r"[^\n]*(?:\n {4}[^\n]*)*"
 )
-"""What torch.export, and the exporter to ONNX, add to each error: how to debug torch, and where to report it."""
+"""What torch.compile, torch.export and the exporter to ONNX add to each error: how to debug torch, and where to report
+it."""
 _FRAMES = re.compile(r"\s*\(?Exception raised from \S+ at \S+ \(most recent call first\):.*", re.DOTALL)
 """Where an error was raised in torch's C++, with addresses, which torch appends to some errors."""
-_PUNCTUATION = ".,:;!?"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 _CAUSES = (
-    re.compile(r"CMake Error at (?P<place>[^\s:]+:\d+)(?: \([^)]*\))?:\s*(?P<said>[^\n]*\S)"),
-    re.compile(r"(?P<place>[^\s:]+:\d+(?::\d+)?): (?P<said>(?:fatal )?error: [^\n]+)"),
+    re.compile(r"CMake Error at [^\s:]+:\d+(?: \([^)]*\))?:\s*[^\n]*\S"),  # CMake may say why in the line below
+    re.compile(r"[^\s:]+:\d+(?::\d+)?: (?:fatal )?error: [^\n]+"),  # a compiler
+    re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): [^\n]+", re.MULTILINE),  # Python
+    re.compile(
+        r"^(?!.*(?:subprocess-exited-with-error|Failed building))"  # pip says so of every build that fails
+        r"(?:FAILED: |fatal: |.*\b(?:error: |undefined reference to |cannot find -l)).*\S",
+        re.MULTILINE | re.IGNORECASE,
+    ),  # another tool, such as a linker, ninja or git
 )
-"""How CMake and compilers say where they failed; CMake may say why in the line below."""
-_ERROR = re.compile(
-    r"^(?!.*(?:subprocess-exited-with-error|Failed building))"  # pip says so of every build that fails
-    r"(?:FAILED: |fatal: |.*\b(?:error: |undefined reference to |cannot find -l)).*\S",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""A line of another tool, such as a linker, ninja or git, that says what is wrong."""
-_EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
+"""Lines that say what is wrong, by the tool that writes them; those of the first tool come first."""
 
 
 def find_cause(text: str) -> str | None:
-    """The one line of a failed build that says what is wrong; None if no line of `text` looks like that.
-
-    What CMake says comes first, then what a compiler says, then the last exception of Python, then the first error of
-    any other tool.
-    """
+    """The one line of a failed build that says what is wrong; None if no line of `text` looks like that."""
     plain = clean(text)
-    cmake, compiler = (pattern.search(plain) for pattern in _CAUSES)
-    if cmake is not None:
-        return f"CMake Error at {cmake['place']}: {cmake['said']}"
-    if compiler is not None:
-        return f"{compiler['place']}: {compiler['said']}"
-    exceptions = _EXCEPTION.findall(plain)
-    if exceptions:
-        return str(exceptions[-1])
-    other = _ERROR.search(plain)
-    return None if other is None else other[0].strip()
+    found = next(filter(None, (pattern.search(plain) for pattern in _CAUSES)), None)
+    return None if found is None else " ".join(found[0].split())
 
 
 def name_error(error: BaseException) -> str:
@@ -85,9 +66,9 @@ def shorten(text: str, limit: int = LIMIT) -> str:
     """`text` in at most `limit` characters: its beginning and its end, with ``[...]`` for what is left out between."""
     if len(text) <= limit:
         return text
-    kept = limit - len(_CUT)
-    beginning = int(kept * _BEGINNING)
-    return text[:beginning] + _CUT + text[len(text) - (kept - beginning) :]
+    cut = "\n[...]\n"
+    beginning = int(0.3 * (limit - len(cut)))  # the end has more: runtimes name the cause there
+    return text[:beginning] + cut + text[beginning - limit + len(cut) :]
 
 
 def remove_escapes(text: str) -> str:
@@ -99,7 +80,7 @@ def clean(text: str) -> str:
     """`text` without escape sequences of terminals, without what differs each time (scratch folders, addresses), and
     without torch's advice on debugging torch.
     """
-    plain = _FRAMES.sub("", _EXPORT_ADVICE.sub("", _ADVICE.sub("", remove_escapes(text))))
+    plain = _FRAMES.sub("", _ADVICE.sub("", remove_escapes(text)))
     plain = _REVISION.sub("", plain)
     return _ADDRESS.sub("0x...", _SCRATCH.sub("<scratch>", _GENERATED.sub("<inductor>", plain)))
 
@@ -109,7 +90,7 @@ def join_lines(text: str) -> str:
     found = ""
     for line in filter(None, (" ".join(line.split()) for line in text.splitlines())):
         begins = line.startswith("- ") or line[0].isupper()
-        gap = "; " if begins and found and found[-1] not in _PUNCTUATION else " "
+        gap = "; " if begins and found and found[-1] not in ".,:;!?" else " "
         found += (gap if found else "") + line.removeprefix("- ")
     return found
 

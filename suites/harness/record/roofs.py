@@ -11,37 +11,38 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as described
+
 from suites.harness.record import machine
+from suites.harness.record.system import read
 
 
-@dataclass(frozen=True)
+@described(frozen=True, config=ConfigDict(use_attribute_docstrings=True))
 class Roof:
-    """One roof at one number of threads.
-
-    Attributes:
-        name: ``fp32``, ``bf16``, ``int8``; ``L1d``, ``L2``, ``L3`` ..., ``memory``.
-        threads: number of threads that ran at the same time.
-        rate: operations (two a multiply-add) or bytes a second, all threads together; null if the machine has no
-            such instruction.
-        unit: ``FLOP/s``, ``OP/s`` or ``B/s``.
-        thread_bytes: bytes that each thread reads repeatedly; null for arithmetic.
-        isa: instruction set of the loop.
-        clock_hz: clock frequency of one processor, measured with a chain of dependent additions.
-        per_cycle: `rate` a thread and cycle.
-        instructions: vector instructions a thread and cycle.
-        believed: true if the rate is plausible (see measurement.md); null if the machine lacks the instruction.
-    """
+    """One roof at one number of threads."""
 
     name: str
+    """``fp32``, ``bf16``, ``int8``; ``L1d``, ``L2``, ``L3`` ..., ``memory``."""
     threads: int
+    """number of threads that ran at the same time."""
     rate: float | None
+    """operations (two a multiply-add) or bytes a second, all threads together; null if the machine has no such
+    instruction."""
     unit: str
+    """``FLOP/s``, ``OP/s`` or ``B/s``."""
     thread_bytes: int | None = None
+    """bytes that each thread reads repeatedly; null for arithmetic."""
     isa: str | None = None
+    """instruction set of the loop."""
     clock_hz: float | None = None
+    """clock frequency of one processor, measured with a chain of dependent additions."""
     per_cycle: float | None = None
+    """`rate` a thread and cycle."""
     instructions: float | None = None
+    """vector instructions a thread and cycle."""
     believed: bool | None = None
+    """true if the rate is plausible (see measurement.md); null if the machine lacks the instruction."""
 
 
 @dataclass(frozen=True)
@@ -113,19 +114,11 @@ def cache_levels() -> tuple[tuple[str, int, int], ...]:
 
 def _sharing(name: str) -> int:
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            level, kind = (index / "level").read_text().strip(), (index / "type").read_text().strip()
-            shared = (index / "shared_cpu_list").read_text().strip()
-        except OSError:
-            continue
-        if name.startswith(f"L{level}") and kind != "Instruction":
-            return sum(_span(part) for part in shared.split(","))
+        level, kind, shared = (read(str(index / file)) for file in ("level", "type", "shared_cpu_list"))
+        if level and shared and name.startswith(f"L{level}") and kind != "Instruction":
+            spans = (part.partition("-") for part in shared.split(","))
+            return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
     return 1
-
-
-def _span(part: str) -> int:
-    first, _, last = part.partition("-")
-    return int(last or first) - int(first) + 1
 
 
 def _bytes(text: str) -> int:

@@ -206,7 +206,7 @@ class Record(Part):
     """A line."""
 
 
-class Surroundings(Part):
+class Provenance(Record):
     """A machine and a checkout."""
 
     machine: str
@@ -249,7 +249,7 @@ class Surroundings(Part):
     is set)"""
 
 
-class Environment(Surroundings, Record):
+class Environment(Provenance):
     """The first line of a run: where it ran, with what, and what was asked for."""
 
     kind: Literal["environment"] = "environment"
@@ -270,11 +270,6 @@ class Environment(Surroundings, Record):
     """hash of the plan"""
     backends: dict[str, BackendRecord] = {}
     """label -> what the backend is, see below"""
-
-    @property
-    def revision(self) -> dict[str, Any]:
-        """Commit, whether files differ from it, and how."""
-        return {"commit": self.commit, "dirty": self.dirty, "difference": self.difference}
 
     def role(self, label: str) -> Role:
         """The role of the backend of that label; a second copy has that of the first."""
@@ -442,7 +437,7 @@ class Summary(Facts, Record):
 class AblationRecord(Record):
     """What one switch does to one case."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     kind: Literal["ablation"] = "ablation"
     """`ablation`"""

@@ -6,16 +6,17 @@ What a line holds is declared in `schema`, and described in docs/results-format.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import math
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
@@ -24,7 +25,7 @@ from suites.harness.errors import UsageError, describe_os_error
 from suites.harness.invalid import describe
 from suites.harness.record import machine, migrations
 from suites.harness.record.kinds import KINDS
-from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, Surroundings, names
+from suites.harness.record.schema import SCHEMA, Environment, Record, Summary, names
 
 R = TypeVar("R", bound=Record)
 
@@ -83,11 +84,6 @@ def read_start(name: str) -> datetime | None:
         return None
 
 
-def here() -> Surroundings:
-    """This machine and this checkout, as the first line of a run states them."""
-    return Surroundings(**machine.environment())
-
-
 def results_folder(given: Path | None) -> Path:
     """Where runs are written and looked for. Not created here.
 
@@ -99,25 +95,10 @@ def results_folder(given: Path | None) -> Path:
         UsageError: the folder, or what exists of the path to it, is a file.
     """
     folder = given if given is not None else choose_results_folder()
-    for existing in (path for path in (folder, *folder.parents) if path.exists()):
-        if not existing.is_dir():
-            raise UsageError(f"{existing}: is a file; expected the folder of results")
-        break
+    existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if existing.exists() and not existing.is_dir():
+        raise UsageError(f"{existing}: is a file; expected the folder of results")
     return folder
-
-
-def check_writable_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written to, before anything is measured. Makes nothing.
-
-    Raises:
-        UsageError: what exists of the path is no folder, or this user may not write to it.
-    """
-    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
-    if not existing.is_dir():
-        kind = "a file" if existing.exists() else "a link that leads nowhere"
-        raise UsageError(f"{folder}: cannot be written: {existing} is {kind}")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise UsageError(f"{folder}: cannot be written: no permission to write to {existing}")
 
 
 def choose_results_folder() -> Path:
@@ -156,23 +137,18 @@ class Writer:
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
-        self._has_rows = False
-        check_writable_folder(path.parent)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab" if resume else "xb", buffering=0)
+            with ExitStack() as opened:
+                self._file = opened.enter_context(path.open("ab" if resume else "xb", buffering=0))
+                _lock(self._file.fileno())
+                if resume:
+                    _drop_cut_line(path)
+                opened.pop_all()
+        except BlockingIOError:
+            raise UsageError(f"{path.name}: this run is still in progress") from None
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
-        try:
-            _lock(self._file.fileno(), path)
-            if resume:
-                self._has_rows = _drop_cut_line(path) > 1
-        except OSError as error:
-            self._file.close()
-            raise UsageError(f"{path}: cannot be written: {describe_os_error(error)}") from None
-        except UsageError:
-            self._file.close()
-            raise
 
     def append(self, *records: Record) -> None:
         """Write `records` in one go, then fsync.
@@ -181,10 +157,10 @@ class Writer:
             UsageError: the write fails, for example because the disk is full. The file is as long as it was before; a
                 new one without a line is deleted.
         """
-        text = "".join(_encode(record) for record in records)
+        lines = (json.dumps({"schema": SCHEMA, **to_json(record)}, allow_nan=False) + "\n" for record in records)
         before = os.fstat(self._file.fileno()).st_size
         try:
-            left = memoryview(text.encode())
+            left = memoryview("".join(lines).encode())
             while left:
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
@@ -193,16 +169,13 @@ class Writer:
             if not before:
                 self.path.unlink(missing_ok=True)
             kept = "all that was measured before is stored, and --resume goes on from there"
-            kept = kept if self._has_rows else "nothing had been measured before"
+            kept = kept if before else "nothing had been measured before"
             raise UsageError(f"{self.path}: cannot be written: {describe_os_error(error)}; {kept}") from None
-        self._has_rows |= any(not isinstance(record, Environment) for record in records)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
@@ -210,13 +183,12 @@ def new_path(results: Path, suite: str, environment: Environment) -> Path:
     """``runs/<machine>/<utc>_<commit>[-dirty]_<suite>.jsonl``, not existing yet."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     commit = (environment.commit or "nocommit") + ("-dirty" if environment.dirty else "")
-    folder = runs_folder(results)
-    for attempt in range(1, 1000):
+    for attempt in itertools.count(1):
         again = f"-{attempt}" if attempt > 1 else ""
-        path = folder / f"{stamp}{again}_{commit}_{suite}.jsonl"
+        path = runs_folder(results) / f"{stamp}{again}_{commit}_{suite}.jsonl"
         if not path.exists():
-            return path
-    raise UsageError(f"{folder}: too many runs in one second")
+            break
+    return path
 
 
 def read(path: Path, *, lenient: bool = False) -> Run:
@@ -227,32 +199,29 @@ def read(path: Path, *, lenient: bool = False) -> Run:
         lenient: leave out damaged lines, and name them in `Run.problems`, instead of refusing the file.
 
     Raises:
-        UsageError: no such file; its first line is missing or damaged; another line but the last is damaged; a schema
-            that this version does not know.
+        UsageError: no such file; a line but the last is damaged, or of a schema that this version does not know; with
+            `lenient` only of the first line.
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {describe_os_error(error)}") from None
     complete, _, rest = raw.rpartition(b"\n")
+    lines = [(number, text) for number, text in enumerate(complete.split(b"\n"), 1) if text.strip()] or [(1, b"")]
     problems: list[str] = []
     records: list[Record] = []
-    for number, text in enumerate(complete.split(b"\n"), 1):
-        if not text.strip():
-            continue
+    for number, text in lines:
         try:
             record = _decode(text)
-            if records and isinstance(record, Environment):
-                raise ValueError("a second line of kind `environment`: expected one run in a file")
+            if isinstance(record, Environment) == bool(records):
+                raise ValueError("expected one line of kind `environment`, with which the record begins")
             records.append(record)
         except ValueError as error:
             problem = f"{path}:{number}: {error}"
             if not lenient or not records:
                 raise UsageError(problem) from None
             problems.append(problem)
-    if not records or not isinstance(records[0], Environment):
-        raise UsageError(f"{path}:1: expected a line of kind `environment`, with which every record begins")
-    return Run(path, records[0], records[1:], bool(rest.strip()), tuple(problems))
+    return Run(path, cast("Environment", records[0]), records[1:], bool(rest.strip()), tuple(problems))
 
 
 def read_if_possible(path: Path) -> Run | None:
@@ -260,15 +229,8 @@ def read_if_possible(path: Path) -> Run | None:
     try:
         return read(path)
     except UsageError as error:
-        note = f"left out: {error}. Delete the file if you do not need it\n"
-        if note not in _TOLD:
-            _TOLD.add(note)
-            sys.stderr.write(note)
+        sys.stderr.write(f"left out: {error}. Delete the file if you do not need it\n")
         return None
-
-
-_TOLD: set[str] = set()
-"""Notes that this process has written."""
 
 
 def _decode(text: bytes) -> Record:
@@ -277,21 +239,16 @@ def _decode(text: bytes) -> Record:
         line = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise ValueError(f"not a JSON line: {error}") from None
-    if not isinstance(line, dict) or not isinstance(line.get("schema"), int) or line["schema"] < 1:
-        raise ValueError("expected an object with `schema` and `kind`")
-    if line["schema"] > SCHEMA:
-        raise ValueError(f"schema {line['schema']} is newer than {SCHEMA}, the newest that this version reads")
-    if not isinstance(line.get("kind"), str) or line["kind"] not in KINDS:
-        raise ValueError(f"kind {line.get('kind')!r}: expected one of {', '.join(KINDS)}")
     try:
+        if line["schema"] > SCHEMA:
+            raise ValueError(f"schema {line['schema']} is newer than {SCHEMA}, the newest that this version reads")
         upgraded = migrations.upgrade(line, SCHEMA)
         del upgraded["schema"]
-        record = KINDS[line["kind"]].model_validate(upgraded)
+        return KINDS[upgraded["kind"]].model_validate(upgraded)
     except ValidationError as error:
         raise ValueError(_explained(error)) from None
     except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise ValueError(f"not a line of schema {line['schema']}: {type(error).__name__}: {error}") from None
-    return record
+        raise ValueError(f"not a line of a record: {type(error).__name__}: {error}") from None
 
 
 def _explained(error: ValidationError) -> str:
@@ -309,10 +266,6 @@ def to_json(record: Record) -> dict[str, Any]:
     return {aliases[name]: values[name] for name in names(type(record))}
 
 
-def _encode(record: Record) -> str:
-    return json.dumps({"schema": SCHEMA, **to_json(record)}, allow_nan=False) + "\n"
-
-
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it. It has no NaN and no Inf: they become their names as text, not null."""
     if isinstance(value, BaseModel):
@@ -326,28 +279,19 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _lock(descriptor: int, path: Path) -> None:
-    """Lock an open record for this process.
-
-    Raises:
-        UsageError: another process is writing to it.
-    """
+def _lock(descriptor: int) -> None:
+    """Lock an open record for this process; BlockingIOError if another process is writing to it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise UsageError(f"{path.name}: this run is still in progress") from None
+        raise
     except OSError:  # a file system without locks: some network file systems have none
         return
 
 
-def _drop_cut_line(path: Path) -> int:
-    """Cut the file after its last complete line, so that the next one starts on a line of its own.
-
-    Returns:
-        How many complete lines it has.
-    """
+def _drop_cut_line(path: Path) -> None:
+    """Cut the file after its last complete line, so that the next one starts on a line of its own."""
     raw = path.read_bytes()
     end = raw.rfind(b"\n") + 1
     if end < len(raw):
         os.truncate(path, end)
-    return raw.count(b"\n")

@@ -36,16 +36,14 @@ class Fault(BaseModel):
     models: list[str] = []
     runs: list[str]
 
-    def concerns(self, run: str, line: Summary) -> bool:
-        """True if `line` of the run of that name was measured with the fault."""
-        return self._applies(run, line) and line.backend.partition("[")[0].partition("#")[0] in self.backends
+    def concerns(self, run: str, line: Summary, *, peer: bool = False) -> bool:
+        """True if `line` of the run of that name was measured with the fault.
 
-    def concerns_peer(self, run: str, line: Summary) -> bool:
-        """True if the fault may have changed which peer was the best one, to which `line` is compared."""
-        return self._applies(run, line) and line.best_peer is not None
-
-    def _applies(self, run: str, line: Summary) -> bool:
-        return run in self.runs and (not self.models or line.model in self.models)
+        With `peer`: if the fault may have changed which peer was the best one, to which `line` is compared.
+        """
+        if run not in self.runs or (self.models and line.model not in self.models):
+            return False
+        return line.best_peer is not None if peer else line.backend.split("[")[0].split("#")[0] in self.backends
 
 
 class Faults(BaseModel):
@@ -55,13 +53,9 @@ class Faults(BaseModel):
 
     fault: list[Fault] = []
 
-    def reason(self, run: str, line: Summary) -> str | None:
-        """Why `line` of the run of that name is superseded; None where it is not."""
-        return "; ".join(one.reason for one in self.fault if one.concerns(run, line)) or None
-
-    def peer_reason(self, run: str, line: Summary) -> str | None:
-        """Why the comparison of `line` with the best peer is superseded; None where it is not."""
-        return "; ".join(one.reason for one in self.fault if one.concerns_peer(run, line)) or None
+    def reason(self, run: str, line: Summary, *, peer: bool = False) -> str | None:
+        """Why `line`, or with `peer` its comparison with the best peer, is superseded; None if it is not."""
+        return "; ".join(one.reason for one in self.fault if one.concerns(run, line, peer=peer)) or None
 
     def of_run(self, run: str) -> list[Fault]:
         """Faults that concern some row of the run of that name."""

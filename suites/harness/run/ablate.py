@@ -1,7 +1,7 @@
 """Running an ablation: what does each program look like, which differ, and how do those compare in time.
 
-facts (one worker, no timing) ──▶ trials ──▶ the reached ones, in parts ──▶ run ──▶ ablation lines
-                                             └─▶ the strongest, in pairs ──▶ run ──▶ more of them
+facts (no timing) ──▶ trials ──▶ the reached ones, in parts ──▶ run ──▶ ablation lines
+                                 └─▶ the strongest, in pairs ──▶ run ──▶ more of them
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ from suites.harness.judge.machine_noise import MachineNoise
 from suites.harness.judge.summary import log_speeds
 from suites.harness.record import store
 from suites.harness.record.invocation import Invocation
-from suites.harness.record.schema import HARMLESS, AblationRecord, Environment, Samples, Status
-from suites.harness.run import room, runner
+from suites.harness.record.schema import HARMLESS, AblationRecord, Environment, Samples
+from suites.harness.run import memory, runner
+from suites.harness.run.counts import count_case
 from suites.harness.run.plan import RunPlan, describe_duration, with_twin
 from suites.harness.run.reporter import Reporter
-from suites.harness.run.session import Worker, WorkerFailed, run_folder, scratch_folder
+from suites.harness.run.session import run_folder, scratch_folder
 
 MOST_TOGETHER, LEAST_TOGETHER = 8, 5
 """Processes that take turns with each other: at most, and what a pair of switches needs."""
-_INAPPLICABLE: Status = "not applicable"
 _PAIRS = "_pairs"
 """End of the name of a run of pairs."""
 _HINT = ". A pass of your own has a switch if it runs in the program: --backend engine[passes=FILE.py:FUNCTION]"
+
+Pairs = Sequence[tuple[BackendSwitch, BackendSwitch, dict[str, str]]]
+"""Two switches, and the options that leave both out."""
 
 
 @dataclass(frozen=True)
@@ -84,85 +87,62 @@ def of_backend(label: str, switches: Sequence[str] | None = None) -> Ablation:
 
     Args:
         label: such as ``engine`` or ``onnxruntime[level=extended]``, which then is the whole.
-        switches: names of switches, or of kinds of them; None: the usual ones. A kind means its usual switches, or all
-            of them if none is usual.
+        switches: names of switches, or of kinds of them; None or empty: the usual ones. A kind means its usual
+            switches, or all of them if none is usual.
 
     Raises:
-        UsageError: an unknown name, no switch chosen, a backend that cannot run here, or one that has no switches.
+        UsageError: an unknown name, a backend that cannot run here, or one that has no switches.
     """
     base = BackendRef.parse(versions.resolve(label, Path.cwd()))
     backends.check(base)
     missing = backends.unavailable(base)
-    if missing is not None:
-        raise UsageError(f"backend {base.name}: {missing}")
-    declared = backends.load(base)
-    declared_switches = list(backends.switches(base))
-    if not declared_switches:
-        able = [name for name in backends.BACKENDS if not backends.unavailable(BackendRef(name))]
-        able = [name for name in able if backends.load(BackendRef(name)).switches()]
-        raise UsageError(f"backend {base.name} has no switches; these have: {', '.join(able)}")
-    return Ablation(base, _chosen(base, declared_switches, switches), declared.bare(), declared.lists)
-
-
-def _chosen(base: BackendRef, declared: Sequence[BackendSwitch], names: Sequence[str] | None) -> list[BackendSwitch]:
-    if names is None:
-        return [switch for switch in declared if switch.usual]
+    declared = [] if missing else list(backends.switches(base))
+    if not declared:
+        reason = missing or "it has no switches; `enginebench list switches` names backends that have some"
+        raise UsageError(f"backend {base.name}: {reason}")
     known = dict.fromkeys([switch.name for switch in declared] + [switch.kind for switch in declared])
-    for name in names:
+    wanted = switches or [switch.name for switch in declared if switch.usual]
+    for name in wanted:
         if name not in known:
-            told = unknown_of_many("switch", name, known, "enginebench list switches")
             hint = "" if backends.role(base) == "peer" else _HINT
-            raise UsageError(f"--switches: {told}{hint}")
-    if not names:
-        raise UsageError("--switches names none; leave it out for the usual switches")
+            raise UsageError(f"--switches: {unknown_of_many('switch', name, known, 'enginebench list switches')}{hint}")
     usual = {switch.kind for switch in declared if switch.usual}
-    return [
+    chosen = [
         switch
         for switch in declared
-        if switch.name in names or (switch.kind in names and (switch.usual or switch.kind not in usual))
+        if switch.name in wanted or (switch.kind in wanted and (switch.usual or switch.kind not in usual))
     ]
+    backend = backends.load(base)
+    return Ablation(base, chosen, backend.bare(), backend.lists)
 
 
 def run(request: Request, results: Path, reporter: Reporter, invocation: Invocation | None = None) -> Outcome:
     """Find which programs differ, time those, store and judge. Arguments and errors as of `runner.run`."""
     invocation = invocation or Invocation()
-    with run_folder() as folder:
-        programs = {case.id: _Programs(request, case, folder, reporter) for case in request.cases}
-        try:
+    try:
+        with run_folder() as folder:
+            programs = {case.id: _Programs(request, case, folder, reporter) for case in request.cases}
             singles = {case.id: programs[case.id].singles() for case in request.cases}
-        except KeyboardInterrupt:
-            raise runner.Interrupted(invocation.last) from None
-        first = _timed(request, request.suite.name, singles, programs, results, reporter, invocation)
-        if not request.pairs:
-            return first
-        try:
-            pairs = {
-                case.id: _make_pairs(request, case, programs[case.id], first.lines, reporter) for case in request.cases
-            }
-        except KeyboardInterrupt:
-            raise runner.Interrupted(invocation.last) from None
-        if not any(pairs.values()):
-            return first
-        second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, invocation)
+            first = _timed(request, request.suite.name, singles, programs, results, reporter, invocation)
+            pairs: dict[str, list[Trial]] = {}
+            for case in request.cases if request.pairs else ():
+                names = ablation.strongest([line for line in first.lines if line.case == case.id], request.pairs)
+                pairs[case.id] = programs[case.id].pairs(names)
+                if not pairs[case.id]:
+                    reporter.say(
+                        f"{case.id}: no pairs, because no two switches that were timed can be left out together"
+                    )
+            if not any(pairs.values()):
+                return first
+            second = _timed(request, f"{request.suite.name}{_PAIRS}", pairs, programs, results, reporter, invocation)
+    except KeyboardInterrupt:
+        raise runner.Interrupted(invocation.last) from None
     return Outcome(
         [*first.paths, *second.paths],
         first.environment,
         [*first.lines, *second.lines],
         [*first.samples, *second.samples],
     )
-
-
-def _make_pairs(
-    request: Request, case: Case, programs: _Programs, lines: Sequence[AblationRecord], reporter: Reporter
-) -> list[Trial]:
-    """The pairs of the strongest switches of a case; says why if there are none."""
-    names = ablation.strongest([line for line in lines if line.case == case.id], request.pairs)
-    pairs = programs.pairs(names)
-    if len(names) < 2:
-        reporter.say(f"{case.id}: no pairs, because fewer than two switches changed the program and could be timed")
-    elif not pairs:
-        reporter.say(f"{case.id}: no pairs, because no two of {', '.join(names)} can be left out together")
-    return pairs
 
 
 class _Programs:
@@ -178,58 +158,41 @@ class _Programs:
     def singles(self) -> list[Trial]:
         """Every switch in every mode."""
         how = self._request.ablation
-        self._ask(how.asked(self._request.modes))
+        self._count(how.asked(self._request.modes))
         return how.trials(self._request.modes, self._facts)
 
     def pairs(self, names: Sequence[str]) -> list[Trial]:
-        """Every two of the named switches."""
+        """Every two of the named switches that can be left out together."""
         how = self._request.ablation
-        found = how.pairs(names)
-        singles = [how.options(switch.without) or {} for one, other, _ in found for switch in (one, other)]
-        self._ask([*singles, *(options for _, _, options in found)])
-        return [how.pair_trial(one, other, options, self._facts) for one, other, options in found]
+        pairs = how.pairs(names)
+        self._count(_list_programs(how, pairs))
+        return [how.pair_trial(first, second, options, self._facts) for first, second, options in pairs]
 
     @property
     def together(self) -> int:
-        """How many processes memory has room for."""
+        """How many processes fit into memory."""
         weights = max((facts.get("weight_bytes") or 0 for facts in self._facts.values()), default=0)
-        fit = room.count_that_fit(weights)
+        fit = memory.count_that_fit(weights)
         return MOST_TOGETHER if fit is None else max(LEAST_TOGETHER, min(MOST_TOGETHER, fit))
 
-    def _ask(self, wanted: Sequence[Mapping[str, str]]) -> None:
-        how, limits = self._request.ablation, self._request.suite.timeouts
-        missing = {how.ref(one).label: one for one in wanted if how.ref(one).label not in self._facts}
-        worker: Worker | None = None
-        try:
-            for number, (label, options) in enumerate(missing.items(), 1):
-                self._reporter.doing(f"{self._case.id}  {label} ({number} of {len(missing)} programs)")
-                try:
-                    if worker is None:
-                        worker = self._worker()
-                    answer = worker.ask("facts", limits.prepare, options=dict(options))
-                    reason = answer["not_applicable"]
-                    made: Facts = answer["facts"]
-                    self._facts[label] = made if reason is None else self._refuse(label, _INAPPLICABLE, reason)
-                except WorkerFailed as failure:  # the worker is gone
-                    self._facts[label], worker = self._refuse(label, failure.status, failure.reason), None
-        finally:
-            if worker is not None:
-                worker.close()
-
-    def _refuse(self, label: str, status: Status, reason: str) -> Facts:
-        """Facts of a program that could not be made. Without the whole program there is nothing to take apart."""
-        is_whole = label == self._request.ablation.base.label
-        return ablation.refused("failed" if is_whole and status in HARMLESS else status, reason)
-
-    def _worker(self) -> Worker:
+    def _count(self, wanted: Sequence[Mapping[str, str]]) -> None:
+        how, timeouts = self._request.ablation, self._request.suite.timeouts
+        refs = {how.ref(options).label: how.ref(options) for options in wanted}
+        missing = [ref for label, ref in refs.items() if label not in self._facts]
         scratch = scratch_folder(self._folder, f"worker_{len(self._facts)}")
-        found = Worker(self._case, self._request.ablation.base, scratch, self._folder)
-        try:
-            found.ask("load", self._request.suite.timeouts.load)
-        except BaseException:  # such as Ctrl-C, after which nobody else ends the process
-            found.close()
-            raise
-        return found
+        for ref, counted in count_case(self._case, missing, scratch, self._folder, timeouts, self._reporter):
+            if counted.facts is not None:
+                self._facts[ref.label] = counted.facts.model_dump()
+                continue
+            # Without the whole program there is nothing to take apart.
+            has_failed = ref == how.base and counted.status in HARMLESS
+            self._facts[ref.label] = ablation.refused("failed" if has_failed else counted.status, str(counted.reason))
+
+
+def _list_programs(how: Ablation, pairs: Pairs) -> list[Mapping[str, str]]:
+    """Options of the programs that judging `pairs` needs: without either of the two switches, and without both."""
+    singles = [how.options(switch.without) or {} for first, second, _ in pairs for switch in (first, second)]
+    return [*singles, *(options for _, _, options in pairs)]
 
 
 def _timed(
@@ -268,20 +231,18 @@ def _timed(
 def plan_most(request: Request) -> list[RunPlan]:
     """What would be timed if every switch changed the program: the single switches, then the pairs if there are any."""
     how = request.ablation
-    wanted = [how.asked(request.modes)]
     pairs = list_most_pairs(request)
-    if pairs:
-        singles = [how.options(switch.without) or {} for one, other, _ in pairs for switch in (one, other)]
-        wanted.append([*singles, *(options for _, _, options in pairs)])
     suite = request.suite.model_copy(update={"baseline": how.base.label, "backends": [how.base.label]})
-    found = []
-    for options in wanted:
-        refs = with_twin(list({how.ref(one).label: how.ref(one) for one in options}.values()), how.base.label)
-        found.append(RunPlan(suite, [(case, refs) for case in request.cases]))
-    return found
+    plans = []
+    for programs in (how.asked(request.modes), _list_programs(how, pairs)):
+        if programs:
+            refs = {how.ref(options).label: how.ref(options) for options in programs}
+            whole = with_twin(list(refs.values()), how.base.label)
+            plans.append(RunPlan(suite, [(case, whole) for case in request.cases]))
+    return plans
 
 
-def list_most_pairs(request: Request) -> list[tuple[BackendSwitch, BackendSwitch, dict[str, str]]]:
+def list_most_pairs(request: Request) -> Pairs:
     """As many pairs as may be timed of a case. Which ones is known only once the single switches have times."""
     most = request.pairs * (request.pairs - 1) // 2
     return request.ablation.pairs([switch.name for switch in request.ablation.switches])[:most]

@@ -10,10 +10,9 @@ import random
 import shutil
 import statistics
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -33,12 +32,11 @@ from suites.harness.measure.contention import Used, kept
 from suites.harness.record import machine
 from suites.harness.record.facts import facts_of
 from suites.harness.record.reasons import tidy
-from suites.harness.record.schema import Contention, Error, Samples, Status
+from suites.harness.record.schema import Contention, Samples, Status
 from suites.harness.run import checks
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import PROGRAMS, Worker, WorkerFailed, find_lanes, scratch_folder
-from suites.harness.run.stopwatch import Stopwatch
 
 CHECK_EVERY = 5
 """In two rounds of so many, starting with the first, the result of each backend's last timed call is checked.
@@ -49,8 +47,8 @@ MIN_ROUNDS = 3
 TURN_S = 0.3
 """Seconds that the samples of a turn may take; one sample is always taken. Of slow calls, further rounds say more than
 further samples of one round."""
-COMPANY_ROUNDS = 3
-"""Rounds of a generation that are repeated with every backend awake, spread over the others."""
+NEIGHBOUR_ROUNDS = 3
+"""Rounds of a generation that are repeated with no worker stopped, spread over the others."""
 
 
 @dataclass
@@ -63,15 +61,14 @@ class Entry:
     references: Sequence[Reference] = ()
     seconds: list[list[float]] = field(default_factory=list)
     alone_seconds: list[list[float]] = field(default_factory=list)
-    beside_seconds: list[list[float]] = field(default_factory=list)
+    neighbour_seconds: list[list[float]] = field(default_factory=list)
     involuntary: int = 0
     sample_s: float = 0.0
     kept: list[dict[str, Any]] = field(default_factory=list)
-    spent: Stopwatch = field(default_factory=Stopwatch)
 
     @property
     def alive(self) -> bool:
-        """True while it takes part in rounds."""
+        """True until it fails."""
         return self.worker is not None
 
     def note(self, answer: Mapping[str, Any]) -> None:
@@ -100,13 +97,12 @@ class CaseWork:
 
     Args:
         case: what is measured.
-        refs: who takes part, in the order in which they are prepared.
-        suite: rounds, generations, budgets, time limits.
+        refs: its backends, in the order in which they are prepared.
+        suite: rounds, generations, budgets, time limits. With 0 rounds, backends are verified and not timed.
         folder: scratch of this case.
         cache: compiled code that generations share; empty but for what provisioning left.
         references: where right outputs come from.
         reporter: told what happens.
-        stopwatch: told what the time is spent on.
         done: samples of an interrupted run.
         first: number of the first generation.
         states_phases: False prepares several workers at a time also in the first generation, and states no phases.
@@ -121,25 +117,24 @@ class CaseWork:
         cache: Path,
         references: References,
         reporter: Reporter,
-        stopwatch: Stopwatch,
         done: Sequence[Samples] = (),
         first: int = 0,
+        *,
         states_phases: bool = True,
     ) -> None:
         self.case = case
-        self._numbers = range(first, first + suite.generations)
-        self._states_phases = states_phases
         self.refs = list(refs)
         self.suite = suite
+        self._numbers = range(first, first + suite.generations)
+        self._states_phases = states_phases
         self._folder = folder
         self._cache = cache
         self._reporter = reporter
-        self._stopwatch = stopwatch
         self._references = references
         self._device = device.load(case.device)
         self._samples = suite.samples_per_round
-        self._may_call = Semaphore(len(find_lanes(case.threads)))
-        self._has_one_lane = len(find_lanes(case.threads)) == 1
+        self._lanes = find_lanes(case.threads)
+        self._may_call = Semaphore(len(self._lanes))
         self._preparation_s: dict[str, float] = {}
         self.lines = self._restore(done)
 
@@ -150,7 +145,8 @@ class CaseWork:
             if generation in finished:
                 self._reporter.skip(len(self.refs))
                 continue
-            refs = self._standing()
+            failed = {line.backend for line in self.lines if line.status != "ok"}
+            refs = [ref for ref in self.refs if ref.label not in failed]
             lines = self._generation(generation, refs) if refs else []
             self.lines += lines
             self._reporter.advance(len(self.refs))
@@ -162,45 +158,29 @@ class CaseWork:
     def _restore(self, done: Sequence[Samples]) -> list[Samples]:
         """Lines of whole generations: pairs need everybody in the same rounds, so half a generation is done anew."""
         latest = {(line.generation, line.backend): line for line in done}
-        kept: list[Samples] = []
+        restored: list[Samples] = []
         expected = {ref.label for ref in self.refs}
         for generation in self._numbers:
-            found = [line for (number, _), line in latest.items() if number == generation]
-            if not expected <= {line.backend for line in found}:
+            lines = [line for (number, _), line in latest.items() if number == generation]
+            if not expected <= {line.backend for line in lines}:
                 break
-            kept += found
-            expected = {line.backend for line in found if line.status == "ok"}
-        return kept
-
-    def _standing(self) -> list[BackendRef]:
-        """Backends that have not failed in an earlier generation."""
-        fallen = {line.backend for line in self.lines if line.status != "ok"}
-        return [ref for ref in self.refs if ref.label not in fallen]
+            restored += lines
+            expected = {line.backend for line in lines if line.status == "ok"}
+        return restored
 
     def _generation(self, generation: int, refs: Sequence[BackendRef]) -> list[Samples]:
         entries = [Entry(ref, self._empty_samples(ref, generation)) for ref in refs]
         self._reporter.rows(self.case.id, [ref.label for ref in refs])
         with ExitStack() as stack:
-            stack.callback(self._close, entries)
-            possible = [entry for entry in entries if self._possible(entry)]
-            self._reporter.doing(f"{self.case.id}  float64 reference")
-            with self._stopwatch.time("reference"):
-                possible = [entry for entry in possible if self._find_references(entry)]
-            possible = [entry for entry in possible if self._restores(entry)]
-            if generation == self._numbers.start and self._states_phases:
-                self._prepare_side_by_side(possible, generation)
-            else:
-                self._prepare_together(possible, generation)
-            with self._stopwatch.time("warm up"):
-                self._warm([entry for entry in possible if entry.alive], generation)
-            self._rounds([entry for entry in possible if entry.alive], generation)
-        return [entry.line for entry in entries]
-
-    def _close(self, entries: Sequence[Entry]) -> None:
-        """End the workers of a generation."""
-        with self._stopwatch.time("end workers"):
             for entry in entries:
-                entry.close()
+                stack.callback(entry.close)
+            self._reporter.doing(f"{self.case.id}  float64 reference")
+            possible = [entry for entry in entries if self._is_possible(entry)]
+            self._prepare_all(possible, generation)
+            if self.suite.rounds:
+                self._warm(possible, generation)
+                self._rounds([entry for entry in possible if entry.alive], generation)
+        return [entry.line for entry in entries]
 
     def _empty_samples(self, ref: BackendRef, generation: int) -> Samples:
         place = label(self.case.device)
@@ -208,77 +188,50 @@ class CaseWork:
             case=self.case.id, backend=ref.label, generation=generation, threads=self.case.threads, device=place
         )
 
-    def _possible(self, entry: Entry) -> bool:
+    def _is_possible(self, entry: Entry) -> bool:
+        """Give an entry its right outputs; False, and the entry has failed, if it cannot run the case."""
         reason = checks.unavailable(self.case, entry.ref)
+        if reason is None:
+            try:
+                entry.references = self._references.get(checks.reference_case(self.case, entry.ref))
+            except WorkerFailed as failure:
+                entry.fail(failure.status, failure.reason)
+                return False
+            reason = backends.cannot_restore(entry.ref, entry.references[0].state)
         if reason is not None:
             entry.fail("unavailable", reason)
         return reason is None
 
-    def _find_references(self, entry: Entry) -> bool:
-        """Give an entry its right outputs; False, and the entry has failed, where they could not be computed."""
-        try:
-            entry.references = self._references.get(checks.reference_case(self.case, entry.ref))
-        except WorkerFailed as failure:
-            entry.fail(failure.status, failure.reason)
-            return False
-        return True
+    def _prepare_all(self, entries: Sequence[Entry], generation: int) -> None:
+        """Start a worker for each of `entries` and prepare it, several at a time.
 
-    def _restores(self, entry: Entry) -> bool:
-        reason = backends.cannot_restore(entry.ref, entry.references[0].state)
-        if reason is not None:
-            entry.fail("unavailable", reason)
-        return reason is None
-
-    def _prepare_side_by_side(self, entries: Sequence[Entry], generation: int) -> None:
-        """The first generation: each on processors of its own, as many at once as there is room for.
-
-        Its phases are worth stating: they take as long as one after the other (docs/measurement.md).
-        """
-        lanes: Queue[list[int]] = Queue()
-        for lane in find_lanes(self.case.threads):
-            lanes.put(lane)
-
-        def prepare(entry: Entry) -> None:
-            lane = lanes.get()
-            if entry.worker is not None:
-                entry.worker.pin(lane)
-            self._prepare(entry, generation)
-            lanes.put(lane)
-
-        seconds = self._prepare_all(entries, generation, prepare, lanes.qsize())
-        total = sum(entry.line.elapsed_s for entry in entries)
-        for entry in entries:  # its share of the time that passed: several were prepared at once
-            entry.line.elapsed_s *= seconds / total if total else 0.0
-
-    def _prepare_together(self, entries: Sequence[Entry], generation: int) -> None:
-        """Other generations: as many at once as there are processors; their phases are not stated."""
-        workers = count_processors()
-        seconds = self._prepare_all(
-            entries, generation, lambda entry: self._prepare(entry, generation, entries), workers
-        )
-        for entry in entries:
-            entry.note(dict.fromkeys(PHASES) | {"elapsed_s": seconds / len(entries)})
-
-    def _prepare_all(
-        self, entries: Sequence[Entry], generation: int, prepare: Callable[[Entry], None], at_once: int
-    ) -> float:
-        """Start the workers of `entries` and call `prepare` for each, `at_once` at a time; the seconds that this took.
+        In the first generation each has processors of its own, so its phases are worth stating: they take as long as
+        one after the other (docs/measurement.md). In others as many work at once as there are processors.
 
         Forms of one backend come one after the other: the first one exports the model for all.
         """
         began = time.monotonic()
+        states_phases = generation == self._numbers.start and self._states_phases
+        lanes: Queue[list[int]] = Queue()
+        for lane in self._lanes if states_phases else [[]] * count_processors():
+            lanes.put(lane)
         groups: dict[tuple[str, int], list[Entry]] = {}
-        for entry in entries:
-            self._start(entry, generation)  # by this thread: a worker ends with the thread that has started it
+        for entry in entries:  # by this thread: a worker ends with the thread that has started it
+            scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
+            entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=False)
             groups.setdefault((entry.ref.name, entry.ref.copy), []).append(entry)
 
-        def prepare_group(group: Sequence[Entry]) -> None:
+        def prepare(group: Sequence[Entry]) -> None:
+            lane = lanes.get()
             for entry in group:
-                prepare(entry)
+                if entry.worker is not None:
+                    entry.worker.pin(lane)
+                    self._prepare(entry, entry.worker, generation, entries)
+            lanes.put(lane)
 
-        pool = ThreadPoolExecutor(at_once)
+        pool = ThreadPoolExecutor(lanes.qsize())
         try:
-            list(pool.map(prepare_group, sorted(groups.values(), key=self._expect_seconds, reverse=True)))
+            list(pool.map(prepare, sorted(groups.values(), key=self._expect_seconds, reverse=True)))
         except BaseException:
             for entry in entries:
                 if entry.worker is not None:
@@ -286,13 +239,12 @@ class CaseWork:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        work: Counter[str] = Counter()
-        for entry in entries:
-            work.update(entry.spent.seconds)
-            self._preparation_s[entry.ref.label] = sum(entry.spent.seconds.values())
-        seconds = time.monotonic() - began
-        self._stopwatch.divide(seconds, work)
-        return seconds
+        self._preparation_s = {entry.ref.label: entry.line.elapsed_s for entry in entries}
+        passed, total = time.monotonic() - began, sum(self._preparation_s.values())
+        for entry in entries:  # its share of the time that passed: several were prepared at once
+            entry.line.elapsed_s *= passed / total
+            if not states_phases:
+                entry.note(dict.fromkeys(PHASES))
 
     def _expect_seconds(self, group: Sequence[Entry]) -> float:
         """How long a group is expected to take. The longest one begins first, so that it does not end alone.
@@ -304,48 +256,31 @@ class CaseWork:
         unknown = math.inf if declared is not None and declared.provisions else 0.0
         return sum(self._preparation_s.get(entry.ref.label, unknown) for entry in group)
 
-    def _start(self, entry: Entry, generation: int) -> None:
-        scratch = scratch_folder(self._folder, f"{generation}_{entry.ref.label}")
-        entry.worker = Worker(self.case, entry.ref, scratch, self._cache, pinned=False)
-
-    def _prepare(self, entry: Entry, generation: int, beside: Sequence[Entry] = ()) -> None:
+    def _prepare(self, entry: Entry, worker: Worker, generation: int, entries: Sequence[Entry]) -> None:
         """Load, prepare, verify, and in the first generation soak; a failure is written on the entry's samples.
 
-        Args:
-            entry: the backend.
-            generation: its number.
-            beside: backends that are prepared at the same time.
+        If calls of the case need all processors, the others of `entries` are stopped while results are verified: a
+        thread without a processor makes the other threads of its call spin.
         """
-        began, line, worker = time.monotonic(), entry.line, entry.worker
-        if worker is None:
-            return
-        others = [one for one in beside if one is not entry] if self._has_one_lane else []
+        began, limits = time.monotonic(), self.suite.timeouts
+        others = [other for other in entries if other is not entry] if len(self._lanes) == 1 else []
         try:
             self._doing(generation, "load", entry)
-            with entry.spent.time("start and import"):
-                entry.note(worker.ask("load", self.suite.timeouts.load))
+            entry.note(worker.ask("load", limits.load))
             self._doing(generation, "prepare", entry)
-            started = time.monotonic()
-            answer = worker.ask("prepare", self.suite.timeouts.prepare, state=entry.references[0].state)
-            _add_parts(entry.spent, answer, time.monotonic() - started)
-            entry.note(answer)
+            entry.note(worker.ask("prepare", limits.prepare, state=entry.references[0].state))
             self._doing(generation, "verify", entry)
-            with self._may_call, self._pausing(others):  # a thread without a processor makes the others of a call spin
-                self._verify(entry, worker, generation)
+            with self._may_call, ExitStack() as stack:
+                stack.callback(self._resume, others)
+                self._stop(others)
+                self._judge(entry, worker.scratch, worker.ask("verify", limits.verify))
+                if entry.alive and generation == self._numbers.start:
+                    answer = worker.ask("soak", limits.warm)
+                    self._check(entry, answer["suspects"], "a call before the warm-up")
         except WorkerFailed as failure:
             entry.fail(failure.status, failure.reason)
-        self._reporter.row(entry.ref.label, "right" if line.status == "ok" else line.status)
-        line.elapsed_s = time.monotonic() - began
-
-    def _verify(self, entry: Entry, worker: Worker, generation: int) -> None:
-        """Check the results of a prepared worker; in the first generation those of a soak, too."""
-        with entry.spent.time("verify"):
-            answer = worker.ask("verify", self.suite.timeouts.verify)
-            self._judge(entry, worker.scratch, answer)
-        if entry.alive and generation == self._numbers.start:
-            with entry.spent.time("soak"):
-                answer = worker.ask("soak", self.suite.timeouts.warm)
-                self._check(entry, answer["suspects"], "a call before the warm-up")
+        self._reporter.row(entry.ref.label, "right" if entry.line.status == "ok" else entry.line.status)
+        entry.line.elapsed_s = time.monotonic() - began
 
     def _warm(self, entries: Sequence[Entry], generation: int) -> None:
         """Put each on its processors and warm it up, one after the other."""
@@ -371,9 +306,8 @@ class CaseWork:
         Rounds that others disturbed are done again, up to a third more of them within the budget. Who has no turn is
         stopped: threads of a pool that spin for a while after a call would take a processor from the next one.
         """
-        order, company = (
-            _balanced_orders(len(entries), f"{self.case.id} {generation}{what}") for what in ("", " company")
-        )
+        order = _balanced_orders(len(entries), f"{self.case.id} {generation}")
+        order_with_neighbours = _balanced_orders(len(entries), f"{self.case.id} {generation} company")
         watch = self._device.watch(lambda: [entry.worker.pid for entry in entries if entry.worker is not None])
         began, load, total, disturbed = time.monotonic(), machine.load(), Used(), list[bool]()
         most = self.suite.rounds + self.suite.rounds // 3
@@ -384,17 +318,16 @@ class CaseWork:
             if number >= MIN_ROUNDS and time.monotonic() - began > self.suite.generation_budget_s:
                 break
             self._doing(generation, f"round {number + 1} of {self.suite.rounds}")
-            with self._stopwatch.time("rounds"):
-                self._round([entries[index] for index in next(order)], number)
+            self._round([entries[index] for index in next(order)], number)
             self._show_round(entries, number)
             used = watch.read()
             total, disturbed = total + used, [*disturbed, used.disturbed]
-            if _ends_a_part(len(disturbed), self.suite.rounds, COMPANY_ROUNDS):
-                self._in_company([entries[index] for index in next(company)], generation)
+            if _ends_a_part(len(disturbed), self.suite.rounds, NEIGHBOUR_ROUNDS):
+                self._round_with_neighbours([entries[index] for index in next(order_with_neighbours)], generation)
                 total += watch.read()
         rounds = kept(disturbed, self.suite.rounds)
         if not any(entry.alone_seconds for entry in entries):
-            self._in_company(entries, generation)
+            self._round_with_neighbours(entries, generation)
         passed = time.monotonic() - began
         contention = Contention(
             load=load,
@@ -404,11 +337,10 @@ class CaseWork:
             disturbed=sum(disturbed[number] for number in rounds),
         )
         for entry in entries:
-            with self._stopwatch.time("check timed calls"):
-                self._check(entry, entry.kept, "a timed call")
+            self._check(entry, entry.kept, "a timed call")
             if entry.line.status == "ok":
                 seconds = [entry.seconds[number] for number in rounds]
-                entry.note({"seconds": seconds, "alone": entry.alone_seconds, "beside": entry.beside_seconds})
+                entry.note({"seconds": seconds, "alone": entry.alone_seconds, "beside": entry.neighbour_seconds})
             entry.line.contention = contention.model_copy(update={"involuntary": entry.involuntary})
             entry.line.elapsed_s += passed / len(entries)
 
@@ -424,22 +356,21 @@ class CaseWork:
                 entry.involuntary += turn["involuntary"]
                 entry.kept += [turn["output"]] if turn["output"] else []
 
-    def _in_company(self, entries: Sequence[Entry], generation: int) -> None:
+    def _round_with_neighbours(self, entries: Sequence[Entry], generation: int) -> None:
         """A turn for each with nobody stopped: what the others cost it, by the turn that it just had alone.
 
         Turns that lie far apart would compare what the machine did meanwhile.
         """
         if sum(entry.alive for entry in entries) < 2:
             return
-        with self._stopwatch.time("beside neighbours"):
-            self._resume(entries)
-            for entry in entries:
-                self._doing(generation, "in company", entry)
-                turn = self._turn(entry, keep=False)
-                if turn is not None:
-                    entry.alone_seconds.append(entry.seconds[-1])
-                    entry.beside_seconds.append(turn["seconds"])
-            self._stop(entries)
+        self._resume(entries)
+        for entry in entries:
+            self._doing(generation, "beside neighbours", entry)
+            turn = self._turn(entry, keep=False)
+            if turn is not None:
+                entry.alone_seconds.append(entry.seconds[-1])
+                entry.neighbour_seconds.append(turn["seconds"])
+        self._stop(entries)
 
     def _turn(self, entry: Entry, *, keep: bool) -> dict[str, Any] | None:
         """The answer to one turn; None where the worker is gone, or now fails."""
@@ -465,15 +396,6 @@ class CaseWork:
                 latency = statistics.median(chain.from_iterable(entry.seconds))
                 self._reporter.row(entry.ref.label, state, latency)
 
-    @contextmanager
-    def _pausing(self, entries: Sequence[Entry]) -> Iterator[None]:
-        """Stop the workers of `entries` while the block runs."""
-        self._stop(entries)
-        try:
-            yield
-        finally:
-            self._resume(entries)
-
     def _stop(self, entries: Sequence[Entry]) -> None:
         """Let none of these use the device."""
         for entry in entries:
@@ -488,12 +410,11 @@ class CaseWork:
 
     def _judge(self, entry: Entry, scratch: Path, answer: Mapping[str, Any]) -> None:
         """Check one result for every input set, and that inputs were left alone."""
-        found = checks.judge(scratch, answer, entry.references)
-        entry.line.note = next((one.note for one in entry.references if one.note), None)
-        entry.line.error = Error(relative=found.relative, max_abs=found.max_abs, tolerance=found.tolerance)
-        entry.line.accuracy = found.accuracy
-        if found.reason is not None:
-            entry.fail("wrong", tidy(found.reason))
+        judgement = checks.judge(scratch, answer, entry.references)
+        entry.line.note = next((reference.note for reference in entry.references if reference.note), None)
+        entry.line.error, entry.line.accuracy = judgement.error, judgement.accuracy
+        if judgement.reason is not None:
+            entry.fail("wrong", tidy(judgement.reason))
 
     def _check(self, entry: Entry, results: Sequence[Mapping[str, Any]], what: str) -> None:
         """Check results of calls after the first: an answer kept from another input set shows here."""
@@ -502,14 +423,6 @@ class CaseWork:
         reason = checks.first_fault(entry.worker.scratch, results, entry.references)
         if reason is not None:
             entry.fail("wrong", f"{what}: {reason}")
-
-
-def _add_parts(spent: Stopwatch, answer: Mapping[str, Any], seconds: float) -> None:
-    """Add the `seconds` that a worker took to prepare its model to the parts that it reports, and to what is left."""
-    parts = {"build model": "build_s", "export": "export_s", "compile": "compile_s", "first call": "first_call_s"}
-    known = {part: answer.get(key) or 0.0 for part, key in parts.items()}
-    for part, share in {**known, "prepare, rest": max(0.0, seconds - sum(known.values()))}.items():
-        spent.add(part, share)
 
 
 def _count_samples(most: int, sample_s: Sequence[float]) -> int:

@@ -18,7 +18,7 @@ from suites.harness.judge import verify
 from suites.harness.judge.verify import Reference
 from suites.harness.measure import device
 from suites.harness.record import outputs
-from suites.harness.record.schema import Accuracy
+from suites.harness.record.schema import Accuracy, Error
 
 
 @dataclass(frozen=True)
@@ -26,38 +26,29 @@ class Judgement:
     """What the results of one `Job.verify` are worth.
 
     Attributes:
-        relative: the worst relative error over all outputs and input sets.
-        max_abs: the same of absolute differences.
-        tolerance: the largest relative error that some output may have.
+        error: the worst over all outputs and input sets.
         reason: what is wrong; None where all is right.
         accuracy: of quantised cases, differences from the model that is not quantised.
     """
 
-    relative: float
-    max_abs: float
-    tolerance: float
+    error: Error
     reason: str | None
     accuracy: Accuracy | None = None
 
 
 def unavailable(case: Case, ref: BackendRef) -> str | None:
     """Why `ref` cannot run `case` on this machine; None where it can."""
-    model = models.get(case.model)
+    model, cpus = models.get(case.model), count_processors()
     return (
         backends.unable(ref, case)
         or device.load(case.device).unavailable()
-        or _lacks_processors(case)
+        or (f"needs {case.threads} processors; this process may use {cpus}" if case.threads > cpus else None)
         or backends.unavailable(ref)
         or backends.cannot_run(ref, model.form)
         or cannot_convert(model, case.precision)
         or _cannot_mix(case, ref)
         or model.unavailable()
     )
-
-
-def _lacks_processors(case: Case) -> str | None:
-    cpus = count_processors()
-    return f"needs {case.threads} processors; this process may use {cpus}" if case.threads > cpus else None
 
 
 def cannot_convert(model: models.ModelSpec, precision: str) -> str | None:
@@ -88,7 +79,7 @@ def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Referen
         answer: what `Job.verify` returned.
         references: one for each input set.
     """
-    references = [verify.apply_rule(one, answer["rule"]) for one in references]
+    references = [verify.apply_rule(reference, answer["rule"]) for reference in references]
     relative = max_abs = 0.0
     reason = "the call changed its inputs" if answer["inputs_changed"] else None
     results = [outputs.read(scratch / name) for name in answer["files"]]
@@ -96,9 +87,10 @@ def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Referen
         verdict = verify.check(*result, reference)
         relative, max_abs = max(relative, verdict.relative), max(max_abs, verdict.max_abs)
         reason = reason or verdict.reason
-    tolerances = [one.tolerance(index) for one in references for index in range(len(one.dtypes))]
+    tolerances = [reference.tolerance(index) for reference in references for index in range(len(reference.dtypes))]
     accuracy = verify.accuracy([arrays for arrays, _ in results], references)
-    return Judgement(relative, max_abs, max(tolerances, default=0.0), reason, accuracy)
+    error = Error(relative=relative, max_abs=max_abs, tolerance=max(tolerances, default=0.0))
+    return Judgement(error, reason, accuracy)
 
 
 def first_fault(scratch: Path, results: Sequence[Mapping[str, Any]], references: Sequence[Reference]) -> str | None:
@@ -107,9 +99,9 @@ def first_fault(scratch: Path, results: Sequence[Mapping[str, Any]], references:
     These are results of later calls, as `Job.warm` and `Job.sample` return them: an answer that was kept from another
     input set is found here.
     """
-    for one in results:
-        reference = verify.apply_rule(references[one["seed"]], one["rule"])
-        reason = verify.check(*outputs.read(scratch / one["file"]), reference).reason
+    for result in results:
+        reference = verify.apply_rule(references[result["seed"]], result["rule"])
+        reason = verify.check(*outputs.read(scratch / result["file"]), reference).reason
         if reason is not None:
             return reason
     return None

@@ -19,22 +19,13 @@ from suites.harness.record.schema import BackendRecord, Environment, Plan
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run that is about to be measured.
-
-    Attributes:
-        path: the file that `write` makes.
-        environment: its first line.
-    """
+    """The file that `write` makes, and its first line."""
 
     path: Path
     environment: Environment
 
     def write(self, lines: Sequence[KernelRecord | NodeRecord]) -> Path:
-        """Write the file with these lines, and return its path.
-
-        Raises:
-            UsageError: the file cannot be written.
-        """
+        """Write the file with these lines, and return its path; UsageError if it cannot be written."""
         with store.Writer(self.path) as writer:
             writer.append(self.environment, *lines)
         return self.path
@@ -51,7 +42,7 @@ def begin(
 
     Args:
         results: the results folder.
-        plan: what is asked for; its name is that of the suite.
+        plan: as `make_plan` returns it.
         threads: of all lines.
         measure_roofs: measures what the machine can do at most.
         backends: label -> what the backend is.
@@ -71,25 +62,10 @@ def begin(
 
 
 def make_plan(name: str, description: str, baseline: str, options: Sequence[str], rounds: int = 1) -> Plan:
-    """A plan without cases.
+    """A plan without cases: of the suite `name`, with `options` of the command that measures everything `rounds` times.
 
-    Args:
-        name: of the suite.
-        description: of the suite.
-        baseline: what speeds are against.
-        options: of the command that measures.
-        rounds: how often everything is measured.
+    Speeds are against `baseline`.
     """
-    return Plan(
-        name=name,
-        description=description,
-        baseline=baseline,
-        rounds=rounds,
-        samples_per_round=1,
-        generations=1,
-        generation_budget_s=0.0,
-        same_within=SAME_WITHIN,
-        timeouts={},
-        cases={},
-        options=list(options),
-    )
+    asked = {"name": name, "description": description, "baseline": baseline, "rounds": rounds, "options": list(options)}
+    counts = {"samples_per_round": 1, "generations": 1, "generation_budget_s": 0.0}
+    return Plan.model_validate({**asked, **counts, "same_within": SAME_WITHIN, "timeouts": {}, "cases": {}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import statistics
 from collections.abc import Collection, Mapping, Sequence
@@ -65,8 +66,8 @@ class RunPlan:
         """For the environment line: what is measured, however it was asked for."""
         cases = {case.id: [ref.label for ref in refs] for case, refs in self.cases}
         fixed = self.suite.model_dump(mode="json", exclude=_NOT_ASKED)
-        told = (("parts", self.parts), ("files", self.files()), ("engines", self.engines()))
-        more = {name: found for name, found in told if found}
+        more = {"parts": self.parts, "files": self.files(), "engines": self.engines()}
+        more = {name: value for name, value in more.items() if value}
         return {**fixed, "baseline": self.baseline, "cases": cases, **more}
 
     def files(self) -> dict[str, str]:
@@ -101,8 +102,8 @@ class RunPlan:
         Args:
             case: one of the plan.
             refs: its backends.
-            fit: how many processes memory has room for; counts where the suite sets no limit. None: any number.
-            idle: those of the backends that cannot run the case, and need no room.
+            fit: how many processes fit into memory; counts where the suite sets no limit. None: any number.
+            idle: those of the backends that cannot run the case, and need no memory.
         """
         if case.id in self.parts:
             parts = self.parts[case.id]
@@ -140,7 +141,7 @@ class RunPlan:
         usual = self.suite.worker_s or (statistics.median(every) if every else ASSUMED_WORKER_S)
         seconds, is_known = CASE_S * len(self.cases), False
         for case, refs in self.cases:
-            for ref in (one for part in self.parted(case, refs) for one in part):
+            for ref in itertools.chain.from_iterable(self.parted(case, refs)):
                 keys = _akin(self.suite.name, case.id, ref.label)
                 for is_first, times in ((True, 1), (False, self.suite.generations - 1)):
                     cost = next((mean[is_first, *key] for key in keys if (is_first, *key) in mean), None)
@@ -218,7 +219,7 @@ def make(
     whole = [(case, with_twin(refs, suite.baseline)) for case, refs in cases]
     most = suite.together()
     parts = {case.id: _parts(refs, suite.baseline, most[case.id]) for case, refs in whole if case.id in most}
-    return RunPlan(suite, whole, {case: found for case, found in parts.items() if len(found) > 1})
+    return RunPlan(suite, whole, {case: divided for case, divided in parts.items() if len(divided) > 1})
 
 
 def add_rows(suite: Suite, backends: Sequence[str] | None, more: Sequence[str] = ()) -> Suite:
@@ -226,35 +227,25 @@ def add_rows(suite: Suite, backends: Sequence[str] | None, more: Sequence[str] =
 
     Args:
         suite: what is declared.
-        backends: labels instead of the suite's; None: those of the suite.
-        more: labels beside them, in every case.
-
-    Raises:
-        UsageError: `backends` is empty.
+        backends: labels instead of the suite's; None or empty: those of the suite.
+        more: further labels, in every case.
     """
-    if backends is not None:
-        if not backends:
-            raise UsageError(f"--backends names none; leave it out for those of suite {suite.name}")
-        sweeps = [sweep.model_copy(update={"backends": None}) for sweep in suite.models]
-        suite = suite.model_copy(update={"backends": list(backends), "models": sweeps})
-    if not more:
-        return suite
-    sweeps = [
-        sweep if sweep.backends is None else sweep.model_copy(update={"backends": [*sweep.backends, *more]})
-        for sweep in suite.models
-    ]
-    return suite.model_copy(update={"backends": [*suite.backends, *more], "models": sweeps})
+    sweeps = []
+    for sweep in suite.models:
+        labels = None if backends or sweep.backends is None else [*sweep.backends, *more]
+        sweeps.append(sweep.model_copy(update={"backends": labels}))
+    return suite.model_copy(update={"backends": [*(backends or suite.backends), *more], "models": sweeps})
 
 
 def list_fields(cases: Sequence[tuple[Case, Sequence[BackendRef]]]) -> dict[str, list[Scalar]]:
     """Field that ``--only`` may ask about -> its values in these cases, in order of appearance."""
-    found: dict[str, dict[Scalar, None]] = {}
+    fields: dict[str, dict[Scalar, None]] = {}
     for case, refs in cases:
         for name, value in case.fields.items():
-            found.setdefault(name, {})[value] = None
+            fields.setdefault(name, {})[value] = None
         for ref in refs:
-            found.setdefault("backend", {})[BackendRef(ref.name, ref.options).label] = None
-    return {name: list(found[name]) for name in sorted(found)}
+            fields.setdefault("backend", {})[BackendRef(ref.name, ref.options).label] = None
+    return {name: list(fields[name]) for name in sorted(fields)}
 
 
 def describe_fields(fields: Mapping[str, Sequence[Scalar]]) -> str:
@@ -277,19 +268,19 @@ def _parts(refs: Sequence[BackendRef], baseline: str, most: int) -> list[list[st
     base = BackendRef.parse(baseline)
     needed = [ref.label for ref in refs if ref in (base, base.again()) or registry.ours(ref)]
     others = [ref.label for ref in refs if ref.label not in needed]
-    room = max(1, most - len(needed))
-    return [[*needed, *others[begin : begin + room]] for begin in range(0, len(others), room)]
+    size = max(1, most - len(needed))
+    return [[*needed, *others[begin : begin + size]] for begin in range(0, len(others), size)]
 
 
 def _filtered(
     cases: Sequence[tuple[Case, list[BackendRef]]], only: Only, baseline: str
 ) -> list[tuple[Case, list[BackendRef]]]:
-    found = []
+    filtered = []
     for case, refs in cases:
         wanted = [ref for ref in refs if only({**case.fields, "backend": ref.label})]
         if wanted:
-            found.append((case, [ref for ref in refs if ref in wanted or ref.label == baseline]))
-    return found
+            filtered.append((case, [ref for ref in refs if ref in wanted or ref.label == baseline]))
+    return filtered
 
 
 def with_twin(refs: Sequence[BackendRef], baseline: str) -> list[BackendRef]:

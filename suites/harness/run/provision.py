@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suites import backends, paths
 from suites.harness.declare.case import BackendRef, Case
-from suites.harness.record import machine, surroundings
+from suites.harness.record import machine, system
 from suites.harness.run import checks
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import Worker, WorkerFailed, scratch_folder
@@ -37,7 +37,7 @@ def provision(
         if declared is None or not declared.provisions or ref.name in done or checks.unavailable(case, ref):
             continue
         done.add(ref.name)
-        kept = find_kept(ref.name)
+        kept = _find_kept(ref.name)
         if not kept.is_dir():
             reporter.doing(f"{ref.name}: what a machine pays once")
             try:
@@ -48,9 +48,9 @@ def provision(
         shutil.copytree(kept, seed, dirs_exist_ok=True)
 
 
-def find_kept(name: str) -> Path:
+def _find_kept(name: str) -> Path:
     """Where runs of a user share what the machine pays once for a backend, by the versions that made it."""
-    compilers = [surroundings.surroundings()["compiler"], os.environ.get("CXX")]
+    compilers = [system.describe_system()["compiler"], os.environ.get("CXX")]
     made_by = [machine.facts(), machine.versions(), sys.version, compilers]
     digest = hashlib.sha256(json.dumps(made_by, sort_keys=True, default=str).encode()).hexdigest()[:16]
     return paths.user_cache() / "provisioned" / f"{name}-{digest}"

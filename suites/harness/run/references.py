@@ -33,35 +33,30 @@ class References:
 
     def get(self, case: Case) -> list[Reference]:
         """One reference an input set; WorkerFailed (also the second time) where it could not be computed."""
-        with self.prefetching(case) as finish:
-            finish()
-        found = self._known[_key(case)]
-        if isinstance(found, WorkerFailed):
-            raise found
-        return found
+        with self.prefetching(case):
+            pass
+        known = self._known[_key(case)]
+        if isinstance(known, WorkerFailed):
+            raise known
+        return known
 
     @contextmanager
-    def prefetching(self, case: Case | None) -> Iterator[Callable[[], None]]:
+    def prefetching(self, case: Case | None) -> Iterator[None]:
         """Compute the reference of `case` while the block runs; nothing for None or where it is known.
 
-        Yields a function that waits for it, as the end of the block does. If the block raises, the reference is lost.
-        `get` raises WorkerFailed where the reference could not be computed; this does not.
+        If the block raises, the reference is lost. `get` raises WorkerFailed where the reference could not be computed;
+        this does not.
         """
         if case is None or _key(case) in self._known:
-            yield lambda: None
+            yield
             return
         scratch = scratch_folder(self._folder, f"reference_{len(self._known)}")
         # A case of a device has few threads, which only feed it. What is computed on processors may use all of them.
         worked = case if case.device == CPU else replace(case, threads=count_processors())
         with Worker(worked, None, scratch, scratch) as worker:
             wait = worker.send("reference", self._timeout, seeds=INPUT_SETS)
-
-            def finish() -> None:
-                if _key(case) not in self._known:
-                    self._known[_key(case)] = _receive(case, scratch, wait)
-
-            yield finish
-            finish()
+            yield
+            self._known[_key(case)] = _receive(case, scratch, wait)
 
 
 def _key(case: Case) -> tuple[str, str]:
@@ -75,14 +70,14 @@ def _receive(case: Case, scratch: Path, wait: Callable[[], Mapping[str, Any]]) -
     except WorkerFailed as failure:
         return WorkerFailed(failure.status, f"no reference: {failure.reason.removeprefix('reference: ')}")
     rule = choose_rule(case.precision, case.recipe)
-    return [_read(scratch, one, rule) for one in sets]
+    return [_read(scratch, answer, rule) for answer in sets]
 
 
-def _read(scratch: Path, told: Mapping[str, Any], rule: str) -> Reference:
+def _read(scratch: Path, answer: Mapping[str, Any], rule: str) -> Reference:
     """What the worker of references wrote for one input set."""
-    exact, dtypes = outputs.read(scratch / told["file"])
+    exact, dtypes = outputs.read(scratch / answer["reference"])
     plain, unfused = (
-        None if told[name] is None else outputs.read(scratch / told[name])[0] for name in ("unquantised", "unfused")
+        None if answer[name] is None else outputs.read(scratch / answer[name])[0] for name in ("unquantised", "unfused")
     )
-    state, size = tuple(told["state"]), told["weight_bytes"]
-    return Reference(exact, dtypes, told["eager_errors"], told["note"], rule, plain, state, size, unfused)
+    state, size = tuple(answer["state"]), answer["weight_bytes"]
+    return Reference(exact, dtypes, answer["eager_errors"], answer["note"], rule, plain, state, size, unfused)

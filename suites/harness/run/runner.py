@@ -20,25 +20,18 @@ from suites.harness.record import machine, store
 from suites.harness.record.invocation import Invocation
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import HARMLESS, Environment, Plan, Samples, Summary
-from suites.harness.run import checks, room
+from suites.harness.run import checks, memory
 from suites.harness.run.casework import CaseWork
 from suites.harness.run.plan import RunPlan
 from suites.harness.run.provision import provision
 from suites.harness.run.references import References
 from suites.harness.run.reporter import Reporter
 from suites.harness.run.session import EXPORTS, WorkerFailed, run_folder, scratch_folder
-from suites.harness.run.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run.
-
-    Attributes:
-        path: its file.
-        environment: its first line.
-        summaries: its summaries.
-    """
+    """A finished run: its file, the first line of it, and its summaries."""
 
     path: Path
     environment: Environment
@@ -59,11 +52,7 @@ class Outcome:
 
 
 class Interrupted(Exception):
-    """Ctrl-C during a run.
-
-    Attributes:
-        path: the last file that holds what was stored; None if nothing was.
-    """
+    """Ctrl-C during a run. `path` is the last file that holds what was stored; None if nothing was."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(str(path))
@@ -77,7 +66,6 @@ def run(
     *,
     invocation: Invocation | None = None,
     measure_roofs: Callable[[], Roofs] | None = None,
-    stopwatch: Stopwatch | None = None,
 ) -> Outcome:
     """Measure every case of `plan` into one file under `results`.
 
@@ -87,13 +75,11 @@ def run(
         reporter: told what happens.
         invocation: has the record to continue, if there is one; otherwise it keeps its arguments beside the new one.
         measure_roofs: called when a run starts; without, the run has no roofs and its rows no share of them.
-        stopwatch: told what the time is spent on.
 
     Raises:
         UsageError: the record to continue is of another plan, or another process is writing to it.
         Interrupted: on Ctrl-C; everything measured so far is stored.
     """
-    stopwatch = stopwatch or Stopwatch()
     invocation = invocation or Invocation()
     earlier = invocation.take_earlier()
     path = earlier.path if earlier else None
@@ -105,8 +91,7 @@ def run(
     summaries: list[Summary] = []
     try:
         reporter.say(f"records go to {resolve_links(store.runs_folder(results))}")
-        with stopwatch.time("machine and roofs"):
-            environment = earlier.environment if earlier else describe_environment(plan, measure_roofs)
+        environment = earlier.environment if earlier else describe_environment(plan, measure_roofs)
         path = earlier.path if earlier else store.new_path(results, plan.suite.name, environment)
         noise = MachineNoise(results, exclude=path)
         with run_folder() as folder, store.Writer(path, resume=earlier is not None) as writer:
@@ -115,22 +100,17 @@ def run(
                 invocation.keep(path)
             else:
                 earlier = store.read(path)  # now that it is locked: another process may have added lines since
-            reporter.start(plan.units(), f"suite {plan.suite.name}", _count_finished_units(plan, earlier))
-            for block in _cases(plan, earlier, folder, noise, environment, reporter, stopwatch):
+            complete = _list_finished_cases(earlier)
+            finished_units = sum(plan.workers(case, refs) for case, refs in plan.cases if case.id in complete)
+            reporter.start(plan.units(), f"suite {plan.suite.name}", finished_units)
+            for block in _cases(plan, earlier, folder, noise, environment, reporter):
                 writer.append(*block)
-                summaries += [one for one in block if isinstance(one, Summary)]
+                summaries += [line for line in block if isinstance(line, Summary)]
     except KeyboardInterrupt:
         raise Interrupted(path if path is not None and path.exists() else invocation.last) from None
-    known = {line.case: None for line in summaries}
-    finished = [one for one in earlier.of(Summary) if one.case not in known] if earlier else []
-    return Outcome(path, environment, in_order(finished + summaries, plan))
-
-
-def in_order(summaries: Sequence[Summary], plan: RunPlan) -> list[Summary]:
-    """Summaries in the order of the plan; of several for one row the last."""
-    latest = {(line.case, line.backend): line for line in summaries}
+    latest = {(line.case, line.backend): line for line in [*(earlier.of(Summary) if earlier else []), *summaries]}
     wanted = [(case.id, ref.label) for case, refs in plan.cases for ref in refs]
-    return [latest[key] for key in wanted if key in latest]
+    return Outcome(path, environment, [latest[key] for key in wanted if key in latest])
 
 
 def _cases(
@@ -140,11 +120,10 @@ def _cases(
     noise: MachineNoise,
     environment: Environment,
     reporter: Reporter,
-    stopwatch: Stopwatch,
 ) -> Iterator[Sequence[Samples] | Sequence[Summary]]:
     """What to write, in blocks that belong together."""
     samples = earlier.of(Samples) if earlier else []
-    complete = list_finished_cases(earlier) if earlier else set()
+    complete = _list_finished_cases(earlier)
     seed = folder / "provisioned"
     seed.mkdir()
     provisioned: set[str] = set()
@@ -153,45 +132,39 @@ def _cases(
         if case.id in complete:
             continue
         # Only this case's reference: later ones would keep the compilers that provisioning runs from the processors.
-        with references.prefetching(case if _is_possible(case, refs) else None) as finish:
-            with stopwatch.time("once a machine"):
-                provision(case, refs, seed, folder, provisioned, reporter)
-            with stopwatch.time("reference"):
-                finish()
+        with references.prefetching(case if _is_possible(case, refs) else None):
+            provision(case, refs, seed, folder, provisioned, reporter)
         scratch = scratch_folder(folder, f"case_{number}")
-        shutil.copytree(seed, scratch / "cache")
-        is_repeated = exports.lend(case, scratch / "cache")
+        cache = scratch / "cache"
+        shutil.copytree(seed, cache)
+        is_repeated = exports.lend(case, cache)
         done = [line for line in samples if line.case == case.id]
         lines: list[Samples] = []
-        for part, members in enumerate(_divide(plan, case, refs, references, reporter, stopwatch)):
+        for part, members in enumerate(_divide(plan, case, refs, references, reporter)):
             first = part * plan.suite.generations
-            cache = scratch / "cache"
-            common = (references, reporter, stopwatch, done, first)
+            common = (references, reporter, done, first)
             work = CaseWork(case, members, plan.suite, scratch, cache, *common, states_phases=not is_repeated)
             yield from work.generations()
             lines += work.lines
-        limits = _roofs(environment, case.device), _cache_bytes(environment, case.device)
+        cache_bytes = environment.devices.get(label(case.device), {}).get("l2_bytes")
+        limits = _roofs(environment, case.device), cache_bytes
         question = Question(case, refs, plan.baseline, plan.suite.same_within, *limits)
-        found = summarise(question, lines, noise)
-        yield found
-        reporter.finished(case.id, number, len(plan.cases), found)
-        exports.take_back(case, scratch / "cache")
+        summaries = summarise(question, lines, noise)
+        yield summaries
+        reporter.finished(case.id, number, len(plan.cases), summaries)
+        exports.take_back(case, cache)
         shutil.rmtree(scratch)
 
 
-def list_finished_cases(run: store.Run) -> set[str]:
+def _list_finished_cases(run: store.Run | None) -> set[str]:
     """Cases that have a summary of every backend that the plan of the run names."""
-    found: dict[str, set[str]] = {}
+    if run is None:
+        return set()
+    labels: dict[str, set[str]] = {}
     for line in run.of(Summary):
-        found.setdefault(line.case, set()).add(line.backend)
+        labels.setdefault(line.case, set()).add(line.backend)
     planned = run.environment.plan.cases
-    return {case for case, labels in found.items() if labels >= set(planned.get(case, labels))}
-
-
-def _count_finished_units(plan: RunPlan, earlier: store.Run | None) -> int:
-    """Worker processes of the cases that the run to resume has finished."""
-    complete = list_finished_cases(earlier) if earlier else set()
-    return sum(plan.workers(case, refs) for case, refs in plan.cases if case.id in complete)
+    return {case for case, known in labels.items() if known >= set(planned.get(case, known))}
 
 
 def _divide(
@@ -200,23 +173,21 @@ def _divide(
     refs: Sequence[BackendRef],
     references: References,
     reporter: Reporter,
-    stopwatch: Stopwatch,
 ) -> list[list[BackendRef]]:
-    """The backends of a case by who takes turns with whom: as the plan says, otherwise as memory has room for."""
+    """The backends of a case by who takes turns with whom: as the plan says, otherwise as many as fit into memory."""
     planned = plan.parted(case, refs)
     if not _is_possible(case, refs):
         return planned
     reporter.doing(f"{case.id}  float64 reference")
     try:
-        with stopwatch.time("reference"):
-            weight_bytes = references.get(case)[0].weight_bytes
+        weight_bytes = references.get(case)[0].weight_bytes
     except WorkerFailed:
         return planned  # each row will state the reason
     idle = [ref for ref in refs if checks.unavailable(case, ref)]
-    parts = plan.parted(case, refs, room.count_that_fit(weight_bytes), idle)
+    parts = plan.parted(case, refs, memory.count_that_fit(weight_bytes), idle)
     if len(parts) > len(planned):
         size = f"{len(refs) - len(idle)} processes with {weight_bytes / 1e9:.1f} GB of weights each"
-        reporter.say(f"{case.id}: memory has no room for {size}, so the backends take turns in {len(parts)} parts")
+        reporter.say(f"{case.id}: {size} do not fit into memory, so the backends take turns in {len(parts)} parts")
         reporter.start((sum(map(len, parts)) - len(refs)) * plan.suite.generations, "further parts")
     return parts
 
@@ -270,23 +241,17 @@ def describe_environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | Non
 
 def _device_facts(name: str, *, with_roofs: bool) -> dict[str, Any]:
     """What a device of the plan says of itself. Roofs of the cpu are `roofs` of the environment line."""
-    found = device.load(name)
-    missing = found.unavailable()
+    made = device.load(name)
+    missing = made.unavailable()
     if missing is not None:
         return {"unavailable": missing}
-    roofs = found.roofs() if with_roofs and name != CPU else None
-    return {**found.facts(), **({"roofs": roofs.to_dict()} if roofs is not None else {})}
+    roofs = made.roofs() if with_roofs and name != CPU else None
+    return {**made.facts(), **({"roofs": roofs.to_dict()} if roofs is not None else {})}
 
 
 def _roofs(environment: Environment, name: str) -> Roofs | None:
     """The roofs of a device that a run has recorded; None where it has none."""
     if name == CPU:
         return environment.roofs
-    found = environment.devices.get(label(name), {}).get("roofs")
-    return None if found is None else Roofs.from_dict(found)
-
-
-def _cache_bytes(environment: Environment, name: str) -> int | None:
-    """Size of the last cache of a device, where a run has recorded it."""
-    found: int | None = environment.devices.get(label(name), {}).get("l2_bytes")
-    return found
+    recorded = environment.devices.get(label(name), {}).get("roofs")
+    return None if recorded is None else Roofs.from_dict(recorded)

@@ -65,6 +65,7 @@ class Worker:
     def __init__(self, case: Case, ref: BackendRef | None, scratch: Path, cache: Path, *, pinned: bool = True) -> None:
         version = versions.get(ref.name) if ref and versions.is_version(ref.name) else None
         self.label = ref.label if ref else "reference"
+        exporter = BackendRef(ref.name, copy=ref.copy).label if ref else "reference"
         self.scratch = scratch
         self._cpus = _pinned(case.threads)
         self._stderr = scratch / "stderr.txt"
@@ -79,13 +80,16 @@ class Worker:
             "scratch": str(scratch),
             # By copy: a second copy of a backend pays for its own export. Switches turn what comes after it.
             "programs": str(scratch_folder(cache, f"{PROGRAMS}{self.label}")),
-            "exports": str(scratch_folder(cache, f"{EXPORTS}{_exporter(ref)}")),
+            "exports": str(scratch_folder(cache, f"{EXPORTS}{exporter}")),
             "cpus": self._cpus if pinned else [],
             "read": command_read,
             "write": answer_write,
         }
+        command = [*WORKER_COMMAND, json.dumps(config)]
+        if version is not None:  # it needs the interpreter of its own environment
+            command = versions.command(version.interpreter, _WORKER, json.dumps(config))
+        environment = _environment(version, case.threads, cache)
         with self._stderr.open("wb") as stderr:
-            command, environment = _command(version, json.dumps(config)), _environment(version, case.threads, cache)
             self._process = start_process(command, environment, (command_read, answer_write), stderr)
         os.close(command_read)
         os.close(answer_write)
@@ -113,8 +117,8 @@ class Worker:
             if "status" in answer:
                 raise WorkerFailed(answer["status"], tidy(answer["error"]))
             raise WorkerFailed("failed", tidy(f"{command}: {answer['error']}"))
-        found: dict[str, Any] = answer["ok"]
-        return found
+        value: dict[str, Any] = answer["ok"]
+        return value
 
     def close(self) -> None:
         """End the worker and whatever it started. Does nothing where it is gone."""
@@ -189,13 +193,6 @@ def start_process(
     )
 
 
-def _command(version: versions.Version | None, config: str) -> list[str]:
-    """How a worker is started: another version of the engine needs the interpreter of its own environment."""
-    if version is not None:
-        return versions.command(version.interpreter, _WORKER, config)
-    return [*WORKER_COMMAND, config]
-
-
 def _environment(version: versions.Version | None, threads: int, cache: Path) -> dict[str, str]:
     """The environment of a worker: threads for every runtime, and caches that no earlier run has filled."""
     own = dict.fromkeys(THREAD_VARIABLES, str(threads))
@@ -207,10 +204,6 @@ def _environment(version: versions.Version | None, threads: int, cache: Path) ->
         return versions.environment() | own
     roots = [str(paths.IMPORTED_FROM), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(filter(None, roots))}
-
-
-def _exporter(ref: BackendRef | None) -> str:
-    return BackendRef(ref.name, copy=ref.copy).label if ref else "reference"
 
 
 def find_lanes(threads: int) -> list[list[int]]:

@@ -74,8 +74,8 @@ def _job_handler(config: Mapping[str, Any]) -> Handler:
         if command not in JOB_COMMANDS:
             raise ValueError(f"unknown command {command!r}")
         if command != "load":
-            found: dict[str, Any] = getattr(made[0], command)(**arguments)
-            return found
+            answer: dict[str, Any] = getattr(made[0], command)(**arguments)
+            return answer
         # First the imports that are timed: the harness itself imports some of the same packages.
         start = time.perf_counter()
         for name in config["imports"]:
@@ -104,26 +104,18 @@ def _reference_handler(config: Mapping[str, Any]) -> Handler:
         from suites.harness.measure import device
         from suites.harness.record import outputs
 
-        case, found = Case(**config["case"]), []
-        where = device.load(case.device)
-        for seed, one in enumerate(compute(case, arguments["seeds"], where if where.has_float64 else None)):
-            path = Path(config["scratch"]) / f"reference_{seed}.npz"
-            outputs.save(path, one.outputs, one.dtypes)
-            told = {
-                "file": path.name,
-                "eager_errors": one.eager_errors,
-                "note": one.note,
-                "unquantised": None,
-                "unfused": None,
-                "state": one.state,
-                "weight_bytes": one.weight_bytes,
-            }
-            for name, arrays in (("unquantised", one.unquantised), ("unfused", one.unfused)):
+        case, sets = Case(**config["case"]), []
+        where, scratch = device.load(case.device), Path(config["scratch"])
+        for seed, made in enumerate(compute(case, arguments["seeds"], where if where.has_float64 else None)):
+            files: dict[str, str | None] = {}
+            kinds = (("reference", made.outputs), ("unquantised", made.unquantised), ("unfused", made.unfused))
+            for kind, arrays in kinds:
+                files[kind] = None if arrays is None else f"{kind}_{seed}.npz"
                 if arrays is not None:
-                    outputs.save(path.with_stem(f"{name}_{seed}"), arrays, one.dtypes)
-                    told[name] = path.with_stem(f"{name}_{seed}").name
-            found.append(told)
-        return {"sets": found}
+                    outputs.save(scratch / f"{kind}_{seed}.npz", arrays, made.dtypes)
+            others = ("eager_errors", "note", "state", "weight_bytes")
+            sets.append({**files, **{name: getattr(made, name) for name in others}})
+        return {"sets": sets}
 
     return handle
 

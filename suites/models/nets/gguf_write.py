@@ -23,11 +23,6 @@ Encoding = Literal["f32", "bf16", "q8_0"]
 FORMAT = 1
 """Version of the written file. Increment it when the same weights give another file: cached files are then ignored."""
 
-_TYPES = {
-    "f32": gguf.GGMLQuantizationType.F32,
-    "bf16": gguf.GGMLQuantizationType.BF16,
-    "q8_0": gguf.GGMLQuantizationType.Q8_0,
-}
 BLOCK = 32
 """Elements of a row that share a scale in Q8_0."""
 
@@ -36,17 +31,8 @@ class CannotWrite(ValueError):
     """GGUF cannot represent the model, or writing it is not implemented."""
 
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "llama": {"hidden_act": "silu"},
-    "qwen3": {"hidden_act": "silu", "use_sliding_window": False},
-    "gpt2": {
-        "activation_function": "gelu_new",
-        "scale_attn_by_inverse_layer_idx": False,
-        "scale_attn_weights": True,
-    },
-}
-"""`model_type` of transformers, which is also the name of the architecture in the file -> values in the configuration
-that the architecture implies."""
+ARCHITECTURES = ("llama", "qwen3", "gpt2")
+"""`model_type` of transformers, which is also the name of the architecture in the file."""
 
 
 def digest(network: Any) -> str:
@@ -65,7 +51,7 @@ def write(network: nn.Module, path: Path, encoding: Encoding) -> None:
     of 32 elements of a row.
 
     Raises:
-        CannotWrite: the model is of another type, or its configuration, a tensor or a size does not fit.
+        CannotWrite: the model is of another type, or a tensor or a size does not fit.
     """
     config: Any = network.config
     check_config(config)
@@ -88,15 +74,9 @@ def write(network: nn.Module, path: Path, encoding: Encoding) -> None:
 
 
 def check_config(config: Any) -> None:
-    """CannotWrite if models of this configuration cannot be written."""
-    if config.model_type not in SETTINGS:
-        raise CannotWrite(f"expected a model of type {', '.join(SETTINGS)}, got {config.model_type}")
-    for name, expected in SETTINGS[config.model_type].items():
-        if getattr(config, name) != expected:
-            raise CannotWrite(f"expected {name} = {expected}, got {getattr(config, name)}")
-    rope = getattr(config, "rope_parameters", None)
-    if rope is not None and (rope["rope_type"] != "default" or rope.get("partial_rotary_factor", 1.0) != 1.0):
-        raise CannotWrite(f"expected a rotation of type default of whole heads, got {rope}")
+    """CannotWrite if models of this type cannot be written."""
+    if config.model_type not in ARCHITECTURES:
+        raise CannotWrite(f"expected a model of type {', '.join(ARCHITECTURES)}, got {config.model_type}")
 
 
 def _fields(config: Any) -> dict[str, int | float | str]:
@@ -146,7 +126,7 @@ def _tensors(network: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _add(writer: Any, name: str, tensor: torch.Tensor, encoding: Encoding) -> None:
     values: np.ndarray = tensor.detach().float().contiguous().numpy()
-    kind = _TYPES[encoding if tensor.ndim > 1 else "f32"]
+    kind = gguf.GGMLQuantizationType[(encoding if tensor.ndim > 1 else "f32").upper()]
     if encoding == "q8_0" and tensor.ndim > 1 and values.shape[-1] % BLOCK:
         raise CannotWrite(f"Q8_0 has blocks of {BLOCK} elements, and rows of {name} have {values.shape[-1]}")
     writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)

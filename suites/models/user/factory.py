@@ -62,12 +62,8 @@ def _find_signature(name: str, file: Path, entry: str) -> Signature | None:
         return None
     functions = [key for key, one in known.items() if one.is_own and one.kind == user_file.FUNCTION]
     found = known.get(entry)
-    if found is None:
+    if found is None or found.kind != user_file.FUNCTION:
         raise UnknownModel(f"model {name!r}: {file.name}: {unknown('function', entry, functions)}")
-    if found.kind != user_file.FUNCTION:
-        raise UnknownModel(
-            f"model {name!r}: {file.name}: {entry} is {found.kind}; expected a function that returns {inputs.EXPECTED}"
-        )
     return found.signature
 
 

@@ -64,7 +64,7 @@
               bench.make("td", {}, point.note),
             ]
           : [],
-        bench.make("td", { class: "long", title: point.reason }, point.told),
+        bench.make("td", { class: "long", title: point.reason }, point.counted),
         bench.make("td", { class: "long" }, point.skipped ? `${point.subject} (and ${bench.count(point.skipped, "commit")} before it)` : point.subject),
       ),
     );

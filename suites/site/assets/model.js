@@ -117,7 +117,7 @@
     const traces = found.map((one, number) => ({
       type: "scatter",
       mode: "lines+markers",
-      name: `${describe(one, number)}: ${one.told ? `${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]` : "too few sizes"}`,
+      name: `${describe(one, number)}: ${one.known ? `${one.exponent.toFixed(2)} [${one.low.toFixed(2)}, ${one.high.toFixed(2)}]` : "too few sizes"}`,
       x: one.points.map((point) => point.size),
       y: one.points.map((point) => point.seconds * 1e3),
       marker: { symbol: bench.getShape(one.backend), size: 9, color: bench.getColour(one.backend) },

@@ -13,6 +13,7 @@ from suites.harness.record.schema import AblationRecord, Samples
 from suites.harness.record.store import Run
 from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
+from suites.site.places import describe_run
 
 NAME = "ablations"
 
@@ -41,12 +42,7 @@ class _Part:
 
     def describe_run(self) -> dict[str, Any]:
         """Which run it was, and what its noise was."""
-        return {
-            "run": self.run.name,
-            "date": f"{self.run.started:%Y-%m-%d}" if self.run.started is not None else "",
-            "commit": self.run.environment.commit,
-            "floor": ablation_table.describe_floor(self.records),
-        }
+        return {**describe_run(self.run), "floor": ablation_table.describe_floor(self.records)}
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,6 @@ def _describe_case(one: _Ablation) -> dict[str, Any]:
     singles = one.singles.records if one.singles is not None else ()
     case = records[0].case
     return {
-        "machine": run.environment.machine,
         "case": case,
         "model": case.partition("/")[0],
         "program": ablation_table.get_whole(records),

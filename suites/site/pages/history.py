@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from suites.harness.judge.steps import COUNTS, Point, Track
@@ -15,6 +15,7 @@ from suites.harness.record.schema import Speed
 from suites.harness.record.store import Run
 from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
+from suites.site.places import describe_run
 
 NAME = "history"
 COLUMNS = tuple(name for name in COUNTS if name not in ("fallback_nodes", "reference_launches", "graph_breaks"))
@@ -43,9 +44,13 @@ def describe(site: Site) -> Iterator[Page]:
             "empty": not followed,
             "unfinished": list(_list_unfinished(site)),
             "no_counts": not stored,
-            "legend": _choose_legend(followed),
+            "legend": present.LEGEND if any(_is_timed(track) for _, track in followed) else present.LEGEND_OF_COUNTS,
         },
     )
+
+
+def _is_timed(track: Track) -> bool:
+    return any(point.speed is not None for point in track.points)
 
 
 def _list_unfinished(site: Site) -> Iterator[dict[str, str]]:
@@ -55,19 +60,12 @@ def _list_unfinished(site: Site) -> Iterator[dict[str, str]]:
             yield {"name": run.name, "state": run.unfinished or "without its commits"}
 
 
-def _choose_legend(followed: Sequence[tuple[Run, Track]]) -> str:
-    is_timed = any(point.speed is not None for _, track in followed for point in track.points)
-    return present.LEGEND if is_timed else present.LEGEND_OF_COUNTS
-
-
 def _describe_track(run: Run, track: Track) -> dict[str, Any]:
     return {
-        "machine": run.environment.machine,
-        "run": run.name,
+        **describe_run(run),
         "case": track.case,
-        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
         "start": present.describe_start(track),
-        "timed": any(point.speed is not None for point in track.points),
+        "timed": _is_timed(track),
         "steps": list(present.describe_steps(track)),
         "points": [_describe_point(point) for point in track.points],
     }
@@ -85,7 +83,7 @@ def _describe_point(point: Point) -> dict[str, Any]:
         "speed": _describe_speed(point.speed),
         "since_first": _describe_speed(point.since_first),
         "changes": present.describe_changes(point),
-        "told": present.describe_counts(point),
+        "counted": present.describe_counts(point),
         "reason": None if point.reason is None else clean_line(point.reason),
         "counts": {name: point.counts[name] for name in COLUMNS if name in point.counts},
     }

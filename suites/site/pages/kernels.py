@@ -11,6 +11,7 @@ from suites.harness.record.launches import KernelRecord
 from suites.harness.record.store import Run
 from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
+from suites.site.places import describe_run
 
 NAME = "kernels"
 
@@ -53,12 +54,8 @@ def _choose_runs(site: Site) -> list[tuple[Run, str, list[KernelRecord]]]:
 
 def _describe_run(run: Run, isa: str, lines: Sequence[KernelRecord]) -> dict[str, Any]:
     return {
-        "machine": run.environment.machine,
+        **describe_run(run),
         "isa": isa,
-        "run": run.name,
-        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
-        "commit": run.environment.commit,
-        "dirty": bool(run.environment.dirty),
         "roofs": describe_kernel_roofs(lines),
         "rows": [
             {

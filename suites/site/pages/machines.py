@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from suites.harness.judge.standing import judge_cases
+from suites.harness.judge.judged_case import judge_cases
 from suites.harness.present import overview, units
 from suites.harness.record import lookup
 from suites.harness.record.schema import Environment
@@ -69,7 +69,6 @@ def _describe_machine(known: Environment) -> dict[str, Any]:
         "Python": known.python,
         "Packages": ", ".join(f"{name} {version}" for name, version in known.versions.items()),
     }
-    roofs = known.roofs.rows if known.roofs is not None else ()
     return {
         "name": known.machine,
         "facts": facts,
@@ -80,7 +79,7 @@ def _describe_machine(known: Environment) -> dict[str, Any]:
                 "rate": "not available" if roof.rate is None else f"{roof.rate / 1e9:,.1f} G{roof.unit}",
                 "believed": {None: "", True: "yes", False: "no: disturbed?"}[roof.believed],
             }
-            for roof in roofs
+            for roof in (known.roofs.rows if known.roofs is not None else ())
         ],
     }
 

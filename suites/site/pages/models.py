@@ -10,7 +10,7 @@ from typing import Any
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.judge import growth
 from suites.harness.judge.growth import Growth
-from suites.harness.judge.standing import get_latency
+from suites.harness.judge.judged_case import get_latency
 from suites.harness.present import units
 from suites.harness.present.details import QUANTITIES
 from suites.harness.present.names import describe_case
@@ -29,7 +29,7 @@ def describe(site: Site) -> Iterator[Page]:
     """One page for each model."""
     samples = SamplesOfRuns()
     for model, name in site.models.items():
-        places = {(place.machine, place.standing.case): place for place in site.places if place.row.model == model}
+        places = {(place.machine, place.judged.case): place for place in site.places if place.row.model == model}
         entries = [
             entry | _describe_rows(places[entry["machine"], entry["case"]], samples)
             for entry in list_entries(site, model)
@@ -64,7 +64,7 @@ def describe(site: Site) -> Iterator[Page]:
 
 def _describe_rows(place: Place, samples: SamplesOfRuns) -> Entry:
     """All rows of a case, fastest first, with every quantity as text."""
-    one = place.standing
+    one = place.judged
     rows = [*one.timed, *(row for row in one.rows.values() if row.latency is None)]
     shown = {
         heading: [write(row) for row in rows]
@@ -87,7 +87,7 @@ def _describe_rows(place: Place, samples: SamplesOfRuns) -> Entry:
 
 def _write_quartiles(place: Place, row: Summary, samples: SamplesOfRuns) -> str:
     """Between which times the middle half of all samples lies, a call or a token; empty without samples."""
-    lines = samples.find(place.run, place.standing.case, row.backend)
+    lines = samples.find(place.run, place.judged.case, row.backend)
     seconds = [one for line in lines if line.status == "ok" for turn in line.seconds for one in turn]
     if row.latency is None or len(seconds) < 2:
         return ""
@@ -112,8 +112,8 @@ def _describe_numbers(row: Summary) -> Entry:
 
 def _list_quantities(place: Place) -> Iterator[Mapping[str, Any]]:
     names = ("peak_rss_bytes", "run_peak_rss_bytes", "weight_bytes", "arena_bytes", "flops", "bytes", "roof_share")
-    for label, row in place.standing.rows.items():
-        about = {"machine": place.machine, "run": place.run.name, "case": place.standing.case, "backend": label}
+    for label, row in place.judged.rows.items():
+        about = {"machine": place.machine, "run": place.run.name, "case": place.judged.case, "backend": label}
         yield about | {name: getattr(row, name) for name in (*PREPARATION, *names)}
 
 
@@ -121,7 +121,7 @@ def _describe_growth(places: list[Place]) -> Iterator[dict[str, Any]]:
     """Every sweep of a size in one run, with the fitted exponent: times of two runs do not compare."""
     runs: dict[tuple[str, str], list[Summary]] = {}
     for place in places:
-        runs.setdefault((place.machine, place.run.name), []).extend(place.standing.rows.values())
+        runs.setdefault((place.machine, place.run.name), []).extend(place.judged.rows.values())
     for (machine, run), rows in runs.items():
         for one in growth.fitted(rows):
             row = one.row
@@ -136,7 +136,7 @@ def _describe_growth(places: list[Place]) -> Iterator[dict[str, Any]]:
                 "exponent": one.exponent,
                 "low": one.low,
                 "high": one.high,
-                "told": one.is_told,
+                "known": one.is_known,
                 "points": _find_points(one, rows),
             }
 

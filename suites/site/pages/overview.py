@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from suites.harness.judge.standing import count_firsts
+from suites.harness.judge.judged_case import count_firsts
 from suites.harness.present import notes
 from suites.site.entries import describe_machines, list_entries, list_numbers
 from suites.site.page import Page, Site
@@ -47,7 +47,7 @@ def _write_tally(site: Site, machines: list[dict[str, Any]]) -> str:
     if not machines:
         return ""
     first = machines[0]["name"]
-    found = count_firsts([place.standing for place in site.places if place.machine == first])
+    found = count_firsts([place.judged for place in site.places if place.machine == first])
     return str(replace(found, without=0))
 
 

@@ -11,6 +11,7 @@ from suites.harness.record.schema import AccuracyRecord, Samples
 from suites.harness.record.store import Run
 from suites.site.entries import describe_machines
 from suites.site.page import Page, Site
+from suites.site.places import describe_run
 
 NAME = "precision"
 MEASURES = ("KL", "cosine")
@@ -48,14 +49,11 @@ def _choose(site: Site) -> list[tuple[Run, Tradeoff]]:
 def _describe(run: Run, found: Tradeoff) -> dict[str, Any]:
     first = found.entries[0].summary
     return {
-        "machine": run.environment.machine,
+        **describe_run(run),
         "title": found.title,
         "model": first.model,
         "threads": first.threads,
         "base": found.base,
-        "run": run.name,
-        "date": f"{run.started:%Y-%m-%d}" if run.started is not None else "",
-        "commit": run.environment.commit,
         "measure": _choose_measure(found),
         "entries": [_describe_entry(entry, found) for entry in found.entries],
         "table": tables.tabulate_tradeoff(found, is_short=True),
@@ -70,15 +68,15 @@ def _choose_measure(found: Tradeoff) -> str:
 
 
 def _describe_entry(entry: Entry, found: Tradeoff) -> dict[str, Any]:
-    measure = _choose_measure(found)
+    measure, speed = _choose_measure(found), entry.speed
     score = entry.accuracy.scores.get(measure) if entry.accuracy is not None else None
     distance = None if score is None else 1 - score.value if measure == "cosine" else score.value
     return {
         "backend": entry.summary.backend,
         "precision": entry.summary.precision,
-        "speed": 1.0 if entry.speed is None else entry.speed.value,
-        "low": None if entry.speed is None else entry.speed.low,
-        "high": None if entry.speed is None else entry.speed.high,
+        "speed": 1.0 if speed is None else speed.value,
+        "low": None if speed is None else speed.low,
+        "high": None if speed is None else speed.high,
         "distance": distance,
         "bytes": entry.weight_bytes,
         "front": entry.is_front,

@@ -8,21 +8,21 @@ import socket
 from pathlib import Path
 
 from suites.harness.record import machine
-from suites.harness.record.surroundings import surroundings
+from suites.harness.record.system import describe_system
 
 
 def test_settings_of_libraries_are_recorded_and_folders_are_not(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1,2")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/home/somebody/cache")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    found = surroundings()["variables"]
+    found = describe_system()["variables"]
     assert found["OMP_NUM_THREADS"] == "1,2"
     assert found["TORCHINDUCTOR_CACHE_DIR"] == "(set)"
     assert "AWS_SECRET_ACCESS_KEY" not in found
 
 
 def test_builds_and_policies_are_named():
-    found = surroundings()
+    found = describe_system()
     assert {"numpy", "torch blas", "torch onednn"} <= found["blas"].keys()
     assert found["usable_cpus"] >= 1
     assert isinstance(found["virtual"]["hypervisor"], bool)

@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from suites import models
 from suites.harness.declare import spec
-from suites.harness.declare.case import Case
 from suites.harness.judge import reference
-from suites.harness.record import machine, store
+from suites.harness.record import store
 from suites.harness.record.schema import Samples
-from suites.harness.run import checks, plan, room, runner
+from suites.harness.run import checks, memory, plan, runner
 from suites.harness.run.reporter import Reporter
-from suites.torch_internals import count_bytes
-from tests.harness.test_command_line import call
 
 FAKES = Path(__file__).with_name("fakes.py")
 WEIGHTS = 4 * (16 * 16 + 16)
@@ -48,13 +44,13 @@ class Listener(Reporter):
         self.lines.append(text)
 
 
-def has_room_for(processes, monkeypatch):
-    needed = room.WORKER_BYTES + room.COPIES * WEIGHTS
-    monkeypatch.setattr(room.machine, "available_bytes", lambda: processes * needed)
+def fit_processes(processes, monkeypatch):
+    needed = memory.WORKER_BYTES + memory.COPIES * WEIGHTS
+    monkeypatch.setattr(memory.machine, "available_bytes", lambda: processes * needed)
 
 
 def test_a_case_without_a_declared_limit_is_divided_when_memory_is_short(tmp_path, monkeypatch):
-    has_room_for(2, monkeypatch)
+    fit_processes(2, monkeypatch)
     listener = Listener()
     outcome = runner.run(plan.make(spec.parse(TEXT, "large.toml")), tmp_path, listener)
     assert [line.status for line in outcome.summaries] == ["ok"] * 5
@@ -70,19 +66,19 @@ def test_a_case_without_a_declared_limit_is_divided_when_memory_is_short(tmp_pat
     }
     where, line = listener.lines
     assert where == f"records go to {store.runs_folder(tmp_path).resolve()}"
-    assert line.startswith("mlp/b1/t1/fp32/widths=16-16: memory has no room for 5 processes with ")
-    assert line.endswith(", so the backends take turns in 2 parts")
+    assert line.startswith("mlp/b1/t1/fp32/widths=16-16: 5 processes with ")
+    assert line.endswith(" do not fit into memory, so the backends take turns in 2 parts")
     assert listener.done == listener.units == 14
 
 
-def test_backends_that_cannot_run_a_case_take_no_room(monkeypatch):
+def test_backends_that_cannot_run_a_case_take_no_memory(monkeypatch):
     text = TEXT.replace('"' + f'{FAKES}:Slower"', '"torchao", "onnxruntime_dynamic"')  # neither runs an mlp in float32
     made = plan.make(spec.parse(text, "large.toml"))
     ((case, refs),) = made.cases
     idle = [ref for ref in refs if checks.unavailable(case, ref)]
     assert [ref.name for ref in idle] == ["torchao", "onnxruntime_dynamic"]
-    has_room_for(4, monkeypatch)
-    fit = room.count_that_fit(WEIGHTS)
+    fit_processes(4, monkeypatch)
+    fit = memory.count_that_fit(WEIGHTS)
     assert [len(part) for part in made.parted(case, refs, fit)] == [4, 4]
     (whole,) = made.parted(case, refs, fit, idle)
     assert sorted(ref.label for ref in whole) == sorted(ref.label for ref in refs)
@@ -91,17 +87,17 @@ def test_backends_that_cannot_run_a_case_take_no_room(monkeypatch):
 def test_memory_that_is_enough_or_unknown_divides_nothing(monkeypatch):
     made = plan.make(spec.parse(TEXT, "large.toml"))
     ((case, refs),) = made.cases
-    has_room_for(5, monkeypatch)
-    assert made.parted(case, refs, room.count_that_fit(WEIGHTS)) == [refs]
-    monkeypatch.setattr(room.machine, "available_bytes", lambda: None)
-    assert made.parted(case, refs, room.count_that_fit(WEIGHTS)) == [refs]
+    fit_processes(5, monkeypatch)
+    assert made.parted(case, refs, memory.count_that_fit(WEIGHTS)) == [refs]
+    monkeypatch.setattr(memory.machine, "available_bytes", lambda: None)
+    assert made.parted(case, refs, memory.count_that_fit(WEIGHTS)) == [refs]
 
 
 def test_a_declared_limit_counts_however_much_memory_there_is(monkeypatch):
     made = plan.make(spec.parse(f"{TEXT}together = 4\n", "large.toml"))
     ((case, refs),) = made.cases
-    has_room_for(100, monkeypatch)
-    assert [len(part) for part in made.parted(case, refs, room.count_that_fit(WEIGHTS))] == [4, 3]
+    fit_processes(100, monkeypatch)
+    assert [len(part) for part in made.parted(case, refs, memory.count_that_fit(WEIGHTS))] == [4, 3]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -116,47 +112,3 @@ def test_a_weight_that_two_modules_share_is_counted_once():
     second = torch.nn.Linear(4, 4, bias=False)
     second.weight = first.weight
     assert reference._count_bytes(torch.nn.Sequential(first, second)) == 64
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ["mlp", "--set", "batch=1000000000"],
-            "its weights and inputs take 256 GB, and this machine has 16 GB of memory",
-        ),
-        (
-            ["mlp", "--set", "widths=1000000-1000000"],
-            "its weights and inputs take 4,000 GB, and this machine has 16 GB",
-        ),
-        (["transformer", "--set", "sequence=1000000000000"], "and this machine has 16 GB of memory"),
-        (["resnet18", "--set", "size=10000000000"], "its weights or inputs have more elements than can be counted"),
-        (["mlp", "--set", "batch=100000"], None),
-        (["mlp"], None),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_dry_run_names_the_cases_that_are_too_large_for_memory(arguments, told, capsys, monkeypatch, tmp_path):
-    facts = {**machine.facts(), "memory_bytes": 16 * 10**9}
-    monkeypatch.setattr(machine, "facts", lambda: facts)
-    asked = ["run", *arguments, "--threads", "1", "--dry-run", "--results", str(tmp_path)]
-    status, out, err = call(capsys, *asked)
-    assert (status, f"{arguments[0]}: 1 case, " in out) == (0, True)
-    if told is None:
-        assert err == ""
-    else:
-        assert err.startswith(f"{arguments[0]}/b")
-        assert " cannot run here: " in err
-        assert told in err
-
-
-def test_the_bytes_of_a_model_are_counted_without_its_memory():
-    model, inputs = models.get("mlp").build(widths="16-32-8", batch=3)
-    expected = sum(one.numel() * one.element_size() for one in (*model.parameters(), *inputs))
-    assert expected == 4 * (16 * 32 + 32 + 32 * 8 + 8 + 3 * 16)
-    assert count_bytes(lambda: models.get("mlp").build(widths="16-32-8", batch=3)) == expected
-
-
-def test_a_dry_run_executes_no_file_of_a_user_to_know_its_size():
-    case = Case("mine.py:factory", {"batch": 10**12}, 1, "fp32")
-    assert room.explain_excess(case, 1) is None

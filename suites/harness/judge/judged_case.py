@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from suites.backends.versions import ENGINE
 from suites.harness.declare.case import BackendRef
-from suites.harness.judge.summary import NEIGHBOURS_FLAG
+from suites.harness.judge.summary import NEIGHBOURS_FLAG, SURE
 from suites.harness.record.schema import Compared, Speed, Summary, Verdict
 
 NOISY_FLOOR = 0.2
@@ -16,8 +16,6 @@ NOISY_FLOOR = 0.2
 NEAR_TOLERANCE = 0.5
 """A row is marked if its error is more than this share of what is allowed."""
 
-SURE: tuple[Verdict, ...] = ("faster", "slower")
-"""Verdicts that are beyond noise."""
 Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference", "scheme"]
 
 Certainty = Literal["certain", "unclear"]
@@ -43,7 +41,7 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class Standing:
+class JudgedCase:
     """One case: its rows, the engine's place among them, and marks.
 
     Attributes:
@@ -91,8 +89,8 @@ class Standing:
 
         None if they were not compared.
         """
-        found = self.timed[0].runner_up if self.timed else None
-        return None if found is None else lead_over(found)
+        second = self.timed[0].runner_up if self.timed else None
+        return None if second is None else lead_over(second)
 
     def best_forms(self) -> dict[str, Summary]:
         """Column -> row: forms of another backend share a column, which has the fastest one.
@@ -100,13 +98,13 @@ class Standing:
         Forms of the engine, and its other versions, have a column each. A column is named after the backend, or
         after the label if it is the engine's.
         """
-        found: dict[str, Summary] = {}
+        forms: dict[str, Summary] = {}
         for row in self.rows.values():
             column = get_column(row)
-            best = found.get(column)
+            best = forms.get(column)
             if best is None or (row.latency and (not best.latency or get_latency(row) < get_latency(best))):
-                found[column] = row
-        return found
+                forms[column] = row
+        return forms
 
 
 def get_latency(row: Summary) -> float:
@@ -117,12 +115,12 @@ def get_latency(row: Summary) -> float:
 
 
 def get_column(row: Summary) -> str:
-    """The column of a row in an overview: see `Standing.best_forms`."""
+    """The column of a row in an overview: see `JudgedCase.best_forms`."""
     return BackendRef.parse(row.backend).name if row.role == "peer" else row.backend
 
 
-def judge_cases(summaries: Sequence[Summary]) -> list[Standing]:
-    """The standing of every case, in the order of the record."""
+def judge_cases(summaries: Sequence[Summary]) -> list[JudgedCase]:
+    """Every case, in the order of the record."""
     cases: dict[str, dict[str, Summary]] = {}
     for row in summaries:
         if row.backend != BackendRef.parse(row.baseline).again().label:
@@ -130,21 +128,21 @@ def judge_cases(summaries: Sequence[Summary]) -> list[Standing]:
     return [_judge_case(case, rows) for case, rows in cases.items()]
 
 
-def _judge_case(case: str, rows: Mapping[str, Summary]) -> Standing:
+def _judge_case(case: str, rows: Mapping[str, Summary]) -> JudgedCase:
     engine = _find_engine(rows)
     peer = engine.best_peer if engine is not None else None
     floor = next((row.floor for row in rows.values() if row.floor is not None), None)
     marks = {label: _mark_row(row) for label, row in rows.items()}
     marks[""] = frozenset({"noisy"} if floor is not None and floor > NOISY_FLOOR else ())
     versions = (engine.versions or []) if engine is not None else []
-    return Standing(
+    return JudgedCase(
         case=case,
         rows=rows,
         floor=floor,
         engine=engine,
         lead=lead_over(peer) if peer is not None else None,
         versions=tuple(lead for lead in map(lead_over, versions) if lead is not None),
-        marks={label: found for label, found in marks.items() if found},
+        marks={label: of_row for label, of_row in marks.items() if of_row},
     )
 
 
@@ -181,20 +179,19 @@ def find_scheme(row: Summary) -> str | None:
 
 
 def _mark_row(row: Summary) -> frozenset[Mark]:
-    found: set[Mark] = set()
-    if row.latency and row.disturbed:
-        found.add("disturbed")
-    if row.latency and row.neighbours_flagged:
-        found.add("neighbours")
-    elif row.latency and (row.neighbours or 0.0) > LARGE_NEIGHBOURS:
-        found.add("unclear neighbours")
-    if row.latency and row.error and row.error.relative > NEAR_TOLERANCE * row.error.tolerance:
-        found.add("error")
-    if row.latency and row.reference_launches:
-        found.add("reference")
-    if row.latency and find_scheme(row):
-        found.add("scheme")
-    return frozenset(found)
+    if row.latency is None:
+        return frozenset()
+    is_near = row.error is not None and row.error.relative > NEAR_TOLERANCE * row.error.tolerance
+    is_large = not row.neighbours_flagged and (row.neighbours or 0.0) > LARGE_NEIGHBOURS
+    marks: dict[Mark, Any] = {
+        "disturbed": row.disturbed,
+        "neighbours": row.neighbours_flagged,
+        "unclear neighbours": is_large,
+        "error": is_near,
+        "reference": row.reference_launches,
+        "scheme": find_scheme(row),
+    }
+    return frozenset(mark for mark, holds in marks.items() if holds)
 
 
 @dataclass(frozen=True)
@@ -230,14 +227,14 @@ class Tally:
         return f"{text}." + (f" {self.without} further without a comparison." if self.without else "")
 
 
-def count_firsts(standings: Sequence[Standing]) -> Tally:
+def count_firsts(cases: Sequence[JudgedCase]) -> Tally:
     """How often the engine is first, over the cases that have a time of the engine and of another backend."""
-    compared = [(one, one.lead.verdict) for one in standings if one.lead is not None]
+    compared = [(case, case.lead.verdict) for case in cases if case.lead is not None]
     return Tally(
         cases=len(compared),
-        first=sum(one.is_first for one, _ in compared),
-        faster=sum(one.is_first and verdict == "faster" for one, verdict in compared),
-        slower=sum(not one.is_first and verdict == "slower" for one, verdict in compared),
-        without=len(standings) - len(compared),
-        doubtful=sum(one.is_doubtful and verdict in SURE for one, verdict in compared),
+        first=sum(case.is_first for case, _ in compared),
+        faster=sum(case.is_first and verdict == "faster" for case, verdict in compared),
+        slower=sum(not case.is_first and verdict == "slower" for case, verdict in compared),
+        without=len(cases) - len(compared),
+        doubtful=sum(case.is_doubtful and verdict in SURE for case, verdict in compared),
     )

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,33 +17,37 @@ _HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,40}")
 """Values that are recorded as they are; of others, which may name folders, only that they are set."""
 
 
-def surroundings() -> dict[str, Any]:
+def describe_system() -> dict[str, Any]:
     """Frequency policy, what lies between this system and the hardware, memory policy, build facts, variables."""
     from engine import processors  # here, since this module is also imported beside engines that lack it
 
     return {
-        "frequency": _frequency(),
+        "frequency": _read_all(_FREQUENCY),
         "virtual": _virtual(),
-        "memory_policy": _memory_policy(),
+        "memory_policy": _read_all(_MEMORY_POLICY),
         "usable_cpus": len(processors.allowed_processors()),
-        "compiler": _first_line(os.environ.get("CC", "cc"), "--version"),
+        "compiler": (output(os.environ.get("CC", "cc"), "--version") or "").partition("\n")[0] or None,
         "blas": _blas(),
         "variables": _variables(),
     }
 
 
-def _frequency() -> dict[str, str]:
-    """What the kernel says of clocks; empty in most virtual machines, where the host decides."""
-    files = {
-        "driver": "cpu0/cpufreq/scaling_driver",
-        "governor": "cpu0/cpufreq/scaling_governor",
-        "least_khz": "cpu0/cpufreq/scaling_min_freq",
-        "most_khz": "cpu0/cpufreq/scaling_max_freq",
-        "boost": "cpufreq/boost",
-        "siblings": "smt/active",
-    }
-    found = {name: read(f"{_CPU}/{path}") for name, path in files.items()}
-    return {name: value for name, value in found.items() if value is not None}
+_FREQUENCY = {
+    "driver": f"{_CPU}/cpu0/cpufreq/scaling_driver",
+    "governor": f"{_CPU}/cpu0/cpufreq/scaling_governor",
+    "least_khz": f"{_CPU}/cpu0/cpufreq/scaling_min_freq",
+    "most_khz": f"{_CPU}/cpu0/cpufreq/scaling_max_freq",
+    "boost": f"{_CPU}/cpufreq/boost",
+    "siblings": f"{_CPU}/smt/active",
+}
+"""What the kernel says of clocks; absent in most virtual machines, where the host decides."""
+_MEMORY_POLICY = {"huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled", "swappiness": "/proc/sys/vm/swappiness"}
+
+
+def _read_all(files: Mapping[str, str]) -> dict[str, str]:
+    """What the files say that are there; of several words the chosen one, which is in brackets."""
+    found = {name: read(path) for name, path in files.items()}
+    return {name: (re.findall(r"\[(\w+)\]", value) or [value])[0] for name, value in found.items() if value is not None}
 
 
 def _virtual() -> dict[str, Any]:
@@ -56,12 +61,6 @@ def _virtual() -> dict[str, Any]:
         "container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
         "cpu_limit": processors.read_quota(),
     }
-
-
-def _memory_policy() -> dict[str, str]:
-    files = {"huge_pages": "/sys/kernel/mm/transparent_hugepage/enabled", "swappiness": "/proc/sys/vm/swappiness"}
-    found = {name: read(path) for name, path in files.items()}
-    return {name: (re.findall(r"\[(\w+)\]", value) or [value])[0] for name, value in found.items() if value is not None}
 
 
 def _variables() -> dict[str, str]:
@@ -92,16 +91,10 @@ def _blas() -> dict[str, str]:
     return found
 
 
-@cache
-def _first_line(*command: str) -> str | None:
-    text = output(*command)
-    return text.splitlines()[0] if text else None
-
-
 def output(*command: str) -> str | None:
-    """What a command prints; None where it is not there, fails, or takes a minute."""
+    """What a command prints, without space around it; None where it is not there, fails, or takes a minute."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip(" \n")
     except (OSError, subprocess.SubprocessError):
         return None
 
