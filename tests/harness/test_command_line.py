@@ -404,7 +404,7 @@ def test_a_killed_run_goes_on(root, suite, tmp_path, capsys, monkeypatch):
     killed.process.send_signal(signal.SIGKILL)
     killed.end()
     (path,) = store.all_run_files(results)
-    assert call(capsys, "run", "--resume", path)[0] == 0
+    assert call(capsys, "run", "--resume", str(path))[0] == 0
     keys = [(line["case"], line["backend"], line["generation"]) for line in killed.lines() if line["kind"] == "samples"]
     assert len(keys) == len(set(keys)) == 2 * 2 * 2
 
