@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suites.harness.record.frame import load_ablations, load_kernels, load_nodes, load_runs
+    from suites.harness.record.frame import load_ablations, load_kernels, load_nodes, load_operations, load_runs
 
-__all__ = ["load_ablations", "load_kernels", "load_nodes", "load_runs"]
+__all__ = ["load_ablations", "load_kernels", "load_nodes", "load_operations", "load_runs"]
 
 
 def __getattr__(name: str) -> Any:

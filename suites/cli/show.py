@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -26,6 +26,7 @@ from suites.harness.present import (
     launches,
     markdown,
     names,
+    operations,
     overview,
     picture,
     plot,
@@ -36,9 +37,11 @@ from suites.harness.present.report import GUIDE, Paragraph, Part, print_report, 
 from suites.harness.record import frame, lookup, machine, store, superseded
 from suites.harness.record.commits import CommitRecord
 from suites.harness.record.invocation import describe_resuming
-from suites.harness.record.launches import KernelRecord, NodeRecord
+from suites.harness.record.launches import KernelRecord, NodeRecord, OperationRecord
 from suites.harness.record.schema import AblationRecord, AccuracyRecord, Record, Samples, Summary
 from suites.harness.run import runner
+
+R = TypeVar("R", bound=Record)
 
 
 def command(
@@ -225,19 +228,6 @@ def _history_to_json(run: store.Run, _rows: Sequence[Summary]) -> dict[str, Any]
     return {"path": str(run.path), "cases": history.to_dict(_follow(run))}
 
 
-def _describe_launches(run: store.Run, _rows: Sequence[Summary]) -> list[Part]:
-    kernels, nodes = run.of(KernelRecord), run.of(NodeRecord)
-    tables = launches.describe_kernels(kernels) if kernels else launches.describe_nodes(nodes)
-    place = Paragraph(overview.describe_place(run.environment, run.started))
-    return [place, overview.describe_versions(run.environment), *tables]
-
-
-def _launches_to_json(run: store.Run, _rows: Sequence[Summary]) -> dict[str, Any]:
-    lines: list[Record] = [*run.of(KernelRecord), *run.of(NodeRecord)]
-    known = {"path": str(run.path), "environment": store.to_json(run.environment)}
-    return known | {"lines": [store.to_json(line) for line in lines]}
-
-
 @dataclass(frozen=True)
 class _Kind:
     """How runs of a kind are shown; both take the run and the rows that were chosen."""
@@ -246,12 +236,27 @@ class _Kind:
     to_json: Callable[[store.Run, Sequence[Summary]], dict[str, Any]]
 
 
+def _of_launches(kind: type[R], describe_lines: Callable[[Sequence[R]], list[Part]]) -> _Kind:
+    """A kind of line that belongs to no case."""
+
+    def describe(run: store.Run, _rows: Sequence[Summary]) -> list[Part]:
+        place = Paragraph(overview.describe_place(run.environment, run.started))
+        return [place, overview.describe_versions(run.environment), *describe_lines(run.of(kind))]
+
+    def to_json(run: store.Run, _rows: Sequence[Summary]) -> dict[str, Any]:
+        lines = [store.to_json(line) for line in run.of(kind)]
+        return {"path": str(run.path), "environment": store.to_json(run.environment), "lines": lines}
+
+    return _Kind(describe, to_json)
+
+
 _KINDS: Mapping[type[Record], _Kind] = {
     CommitRecord: _Kind(_describe_history, _history_to_json),
     AblationRecord: _Kind(_describe_ablation, _ablation_to_json),
     Summary: _Kind(describe_rows, _rows_to_json),
-    KernelRecord: _Kind(_describe_launches, _launches_to_json),
-    NodeRecord: _Kind(_describe_launches, _launches_to_json),
+    KernelRecord: _of_launches(KernelRecord, launches.describe_kernels),
+    NodeRecord: _of_launches(NodeRecord, launches.describe_nodes),
+    OperationRecord: _of_launches(OperationRecord, operations.describe_operations),
 }
 """Kind of lines -> how a run that has such lines is shown; the first kind that a run has counts."""
 

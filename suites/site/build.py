@@ -24,7 +24,7 @@ from suites.harness.record.store import plain
 from suites.history.asv_results import write_results
 from suites.site import asv_pages
 from suites.site.page import Page, Rows, Site
-from suites.site.pages import ablations, history, kernels, machines, models, overview, precision
+from suites.site.pages import ablations, history, kernels, machines, models, operations, overview, precision
 
 PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
     overview.describe,
@@ -32,6 +32,7 @@ PAGES: Sequence[Callable[[Site], Iterable[Page]]] = (
     ablations.describe,
     precision.describe,
     kernels.describe,
+    operations.describe,
     history.describe,
     machines.describe,
 )
@@ -183,6 +184,7 @@ _TITLES = {
     ablations.NAME: "Ablations",
     precision.NAME: "Precision",
     kernels.NAME: "Kernels",
+    operations.NAME: "Operations",
     history.NAME: "History",
     machines.NAME: "Machines and method",
 }

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from suites.harness.record import store, superseded
 from suites.harness.record.collection import collect
-from suites.harness.record.launches import KernelRecord, NodeRecord
+from suites.harness.record.launches import KernelRecord, NodeRecord, OperationRecord
 from suites.harness.record.schema import AblationRecord, Record, Speed, Summary, names
 
 if TYPE_CHECKING:
@@ -116,6 +116,11 @@ def load_kernels(results: str | Path, *, machine: str | None = None, suite: str 
 def load_nodes(results: str | Path, *, machine: str | None = None, suite: str | None = None) -> pd.DataFrame:
     """Every line of the stored profiles, one a launch. Arguments and errors as of `load_runs`."""
     return _frame(results, NodeRecord, machine, suite)
+
+
+def load_operations(results: str | Path, *, machine: str | None = None, suite: str | None = None) -> pd.DataFrame:
+    """Every line of the stored sweeps, one an operation and size. Arguments and errors as of `load_runs`."""
+    return _frame(results, OperationRecord, machine, suite)
 
 
 def of_run(run: store.Run, kind: type[Record] = Summary) -> pd.DataFrame:

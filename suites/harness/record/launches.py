@@ -7,6 +7,8 @@ from typing import Literal
 from suites.harness.record.facts import Positive
 from suites.harness.record.schema import Record
 
+Blame = Literal["decomposition", "kernel", "call"]
+
 
 class KernelRecord(Record):
     """One kernel at one size, by itself, on one thread."""
@@ -45,6 +47,48 @@ class KernelRecord(Record):
     """roof of one core that reads memory, in bytes a second, likewise"""
     copy_bandwidth: float = 0.0
     """roof of one core that copies memory past the caches, in bytes read and written a second, likewise"""
+
+
+class OperationRecord(Record):
+    """One operation at one size, by the engine and by eager PyTorch, on one thread."""
+
+    kind: Literal["operation"] = "operation"
+    """`operation`"""
+    family: str
+    """module of suites/operations that declares the case"""
+    name: str
+    """what is done, such as `softmax over channels`"""
+    operands: list[str]
+    """element types, shapes and layouts, such as `f32[1,21,128,128] channels_last`"""
+    problem: str | None = None
+    """why nothing was timed: `refused: ...` or `wrong: ...`; all that follows is then null"""
+    seconds: Positive | None = None
+    """of the engine: median over the rounds, of the thread's own time"""
+    eager_seconds: Positive | None = None
+    """of eager PyTorch, likewise"""
+    speed: float | None = None
+    """against eager; above 1 the engine is faster"""
+    speed_low: float | None = None
+    """lower end of its 95% interval, over the rounds of this process"""
+    speed_high: float | None = None
+    """upper end"""
+    compile_speed: float | None = None
+    """speed of torch.compile against eager; null where it was not asked for"""
+    flops: int | None = None
+    """operations of the engine's program"""
+    bytes: int | None = None
+    """bytes of operands and results that are read and written"""
+    bound: Literal["compute", "memory"] | None = None
+    """the roof that binds the case: multiply-adds, or a copy of as many bytes"""
+    roof_share: float | None = None
+    """least time at that roof, divided by the time"""
+    blame: Blame | None = None
+    """where less than half of the roof is reached: the launches move or compute more than the case needs, a kernel is
+    far from its own roof, or the call takes longer than its launches"""
+    launches: int | None = None
+    """kernel calls"""
+    kernel: str | None = None
+    """kernel of the longest launch"""
 
 
 class NodeRecord(Record):

@@ -9,7 +9,7 @@ from engine.suggest import unknown_of_many
 from suites.harness.errors import UsageError
 from suites.harness.record import store
 from suites.harness.record.commits import CommitRecord
-from suites.harness.record.launches import KernelRecord, NodeRecord
+from suites.harness.record.launches import KernelRecord, NodeRecord, OperationRecord
 from suites.harness.record.schema import AblationRecord
 from suites.harness.record.store import Run
 
@@ -81,11 +81,21 @@ def is_measurement(run: Run) -> bool:
     return bool(run.summaries()) and not is_ablation(run) and not is_history(run)
 
 
-def get_launch_kind(run: Run) -> type[KernelRecord | NodeRecord] | None:
-    """Kind of the lines of a run that has no rows: kernels by themselves, or launches of a profile. None for others."""
+Launch = type[KernelRecord] | type[NodeRecord] | type[OperationRecord]
+
+_LAUNCHES: dict[Launch, str] = {
+    KernelRecord: "kernels by themselves",
+    NodeRecord: "launches of a profile",
+    OperationRecord: "operations by themselves",
+}
+"""Kinds of lines of runs without cases, for messages."""
+
+
+def get_launch_kind(run: Run) -> Launch | None:
+    """Kind of the lines of a run that has no rows: kernels, launches or operations. None for other runs."""
     if run.summaries() or is_ablation(run) or is_history(run):
         return None
-    return next((kind for kind in (KernelRecord, NodeRecord) if run.of(kind)), None)
+    return next((kind for kind in _LAUNCHES if run.of(kind)), None)
 
 
 def describe_kind(run: Run) -> str:
@@ -94,8 +104,8 @@ def describe_kind(run: Run) -> str:
         return "an ablation"
     if is_history(run):
         return "a history of commits"
-    texts = {KernelRecord: "kernels by themselves", NodeRecord: "launches of a profile", None: "a run without rows"}
-    return texts[get_launch_kind(run)]
+    kind = get_launch_kind(run)
+    return "a run without rows" if kind is None else _LAUNCHES[kind]
 
 
 def is_shown(run: Run) -> bool:
@@ -108,5 +118,5 @@ def count_rows(run: Run) -> int:
 
     An ablation that reached no switch timed nothing. It has no rows, though it has lines of kind `ablation`.
     """
-    counts = (len(run.of(kind)) for kind in (CommitRecord, KernelRecord, NodeRecord))
+    counts = (len(run.of(kind)) for kind in (CommitRecord, *_LAUNCHES))
     return len(run.summaries()) or next((count for count in counts if count), 0)

@@ -12,7 +12,7 @@ from suites.harness.declare.case import SAME_WITHIN
 from suites.harness.declare.device import CPU
 from suites.harness.measure import device
 from suites.harness.record import machine, store
-from suites.harness.record.launches import KernelRecord, NodeRecord
+from suites.harness.record.launches import KernelRecord, NodeRecord, OperationRecord
 from suites.harness.record.roofs import Roofs
 from suites.harness.record.schema import BackendRecord, Environment, Plan
 
@@ -24,7 +24,7 @@ class NewRun:
     path: Path
     environment: Environment
 
-    def write(self, lines: Sequence[KernelRecord | NodeRecord]) -> Path:
+    def write(self, lines: Sequence[KernelRecord | NodeRecord | OperationRecord]) -> Path:
         """Write the file with these lines, and return its path; UsageError if it cannot be written."""
         with store.Writer(self.path) as writer:
             writer.append(self.environment, *lines)
