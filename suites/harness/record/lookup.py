@@ -42,6 +42,8 @@ def find_run(
     path = Path(name)
     if path.suffix == ".jsonl" and (path.is_file() or path.parent != Path()):
         return store.read(path)
+    if path.parent != Path():
+        raise UsageError(f"{name}: expected the name of a run, or a file NAME.jsonl")
     word, _, suite = name.partition(":")
     if word == LAST:
         for path in reversed(store.run_files(results)):
