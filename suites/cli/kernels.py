@@ -88,8 +88,9 @@ def _sweep(isa: str | None, part: str, folder: Path, *, compiles: bool) -> Path:
     new = launches.begin(folder, plan, 1, roofs.measure)
     lines = []
     for operation in chosen:
-        lines.append(operations.measure(operation, config))
-        _print_row(tabulate_operations(lines[-1:])[0])
+        line = operations.measure(operation, config)
+        lines.append(line)
+        _print_row({"": operation.title, "problem": line.problem} if line.problem else tabulate_operations([line])[0])
     if compiles:
         lines = operations.add_compiled(chosen, lines)
     return new.write(lines)

@@ -154,5 +154,14 @@ def test_a_sweep_is_stored_and_shown(monkeypatch, capsys, tmp_path):
     assert err.startswith("pointwise: sum  f32[64,64], f32[64,64]  ")
     assert (run.environment.suite, run.environment.plan.options) == ("operations", ["--filter", "sum"])
     assert "pointwise: sum" in call(capsys, "show", "last", *where)[1]
+    refused = Operation("pointwise", "sum fft", torch.fft.fft, ("f32[8]",))
+    monkeypatch.setattr(cases, "list_operations", lambda _: [ADD, refused])
+    status, _, err = call(capsys, "kernels", "--sweep", *where)
+    assert (status, "pointwise: sum fft f32[8]  refused: " in err, "0.00x" in err) == (0, True, False)
+    assert call(capsys, "site", "--out", str(tmp_path / "site"), *where)[0] == 0
+    page = (tmp_path / "site" / "operations.html").read_text()
+    assert ">pointwise: sum</th>" in page
+    assert "<li>pointwise: sum fft f32[8]: refused: " in page
+    monkeypatch.setattr(cases, "list_operations", lambda part: [ADD] if part in ADD.title else [])
     status, _, err = call(capsys, "kernels", "--sweep", "--filter", "smu", *where)
     assert (status, err) == (2, "enginebench: --filter 'smu': no operation has this in its name\n")

@@ -15,7 +15,7 @@ from suites.harness.record.schema import Speed
 SLOW = 1 / 1.25
 """Below this speed a case is slow."""
 WORST = 40
-"""Cases in the first table; all are among the details."""
+"""Cases in the table."""
 LEGEND = (
     "Speed of the engine against eager PyTorch in one process, with the 95% interval of its rounds; above 1 the engine "
     "is faster. Times are of one thread, the median of interleaved rounds. Of roof: the least time that a copy of as "
@@ -26,7 +26,7 @@ LEGEND = (
 
 
 def describe_operations(lines: Sequence[OperationRecord]) -> list[Part]:
-    """The families, the slowest cases, and all cases."""
+    """The families, the slowest cases, and those that were not timed."""
     timed = sort_worst_first(lines)
     slow = sum((line.speed or 0) < SLOW for line in timed)
     means = [_mean([line.speed for line in group if line.speed]) for group in group_families(timed).values()]

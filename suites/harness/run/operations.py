@@ -28,7 +28,7 @@ from suites.operations import Operation
 ROUNDS = 9
 TURN_S = 2e-3
 CLOSE = 1e-3
-"""Of the largest element: how far results may differ. Sums of 4,096 float32 differ by less; a wrong element by more."""
+"""Of the largest element: how far results may differ. No test of precision: it finds what is computed wrongly."""
 CLOSE_NARROW = 2e-2
 """The same of float16 and bfloat16, which eager rounds after every operator."""
 NEAR_ROOF = 0.5
