@@ -42,7 +42,7 @@ help:
 	@echo "make site          pages of the stored results in site/ (docs/publishing.md)"
 	@echo "make site-many     the same of 100,000 invented records, with its time and the sizes that decide it"
 	@echo "make test          lint, types, all subjects in their short form (but pages of the site in a browser)"
-	@echo "make check-all     all there is: every test, the kernels with other compilers and for Arm, Triton ahead of time"
+	@echo "make check-all     all there is: every test, the kernels with other compilers and for Arm, Triton ahead of time, speeds"
 	@echo "make mutants       which of the planted faults the tests see"
 	@echo "make messages      write the texts of errors and warnings that tests see to tests/messages.json"
 	@echo "make test-times    where the time of the last test run went, slowest first"

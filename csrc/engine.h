@@ -174,6 +174,9 @@ eb_status eb_run(const eb_node *nodes, int32_t first, int32_t last, void *const 
 const char *eb_clock(void);
 double eb_tick_seconds(void);
 
+/* Writes elements of `size` bytes (1, 2, 4 or 8), at most EB_MAX_RANK axes of them, row by row. Strides count elements. */
+void eb_make_dense(void *to, const void *from, int32_t size, int32_t rank, const int64_t *shape, const int64_t *stride);
+
 /* A function of OpenBLAS, handed over by Python when the package that carries it is found; NULL takes it back.
  * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */
 void eb_set_sgemm(void *cblas_sgemm);

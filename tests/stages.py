@@ -111,6 +111,14 @@ STAGES = (
         tools=("gcc",),
         only="short",
     ),
+    Stage(
+        "speeds",
+        ".venv/bin/python -m tests.speeds",
+        modules=("engine.*", "suites.*", "tests.speeds"),
+        files=_C,
+        tools=("gcc",),
+        only="long",
+    ),
     Stage("kernels-clang", "make kernels CC=clang JOBS=1", files=_KERNELS, tools=("clang",), only="long"),
 )
 """All but the tests, which are never skipped. The longest first: two run at a time."""

@@ -94,11 +94,12 @@ static inline void eb_store_int(int32_t dtype, void *data, int64_t i, int64_t va
     }
 }
 
-/* A double as an integer: cut towards zero; what does not fit becomes the smallest one, as the x86 instruction does. */
+/* A double as an integer: cut towards zero; what does not fit becomes the smallest one of 64 bits, or of 32 where the type
+ * has fewer, as the x86 instructions do. */
 static inline int64_t eb_real_to_int(int32_t dtype, double value) {
-    double limit = dtype == EB_I32 ? 0x1p31 : 0x1p63;
+    double limit = dtype == EB_I64 ? 0x1p63 : 0x1p31;
     if (value >= -limit && value < limit) return (int64_t)value;
-    return dtype == EB_I32 ? INT32_MIN : INT64_MIN;
+    return dtype == EB_I64 ? INT64_MIN : INT32_MIN;
 }
 
 /* Store a value of either kind: `real` if `is_real`, else `integer`. */

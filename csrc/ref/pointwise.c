@@ -226,6 +226,14 @@ static const program_function program_functions[] = {
     [EB_POINTWISE_PROGRAM_TRUNC] = {.one = trunc},
     [EB_POINTWISE_PROGRAM_GELU] = {.one = gelu_real},
     [EB_POINTWISE_PROGRAM_GELU_TANH] = {.one = gelu_tanh_real},
+    [EB_POINTWISE_PROGRAM_ISNAN] = {.one = isnan_real},
+    [EB_POINTWISE_PROGRAM_ISINF] = {.one = isinf_real},
+    [EB_POINTWISE_PROGRAM_EQ] = {.two = eq_real},
+    [EB_POINTWISE_PROGRAM_NE] = {.two = ne_real},
+    [EB_POINTWISE_PROGRAM_LT] = {.two = lt_real},
+    [EB_POINTWISE_PROGRAM_LE] = {.two = le_real},
+    [EB_POINTWISE_PROGRAM_GT] = {.two = gt_real},
+    [EB_POINTWISE_PROGRAM_GE] = {.two = ge_real},
     [EB_POINTWISE_PROGRAM_ADD] = {.two = add_real},
     [EB_POINTWISE_PROGRAM_SUB] = {.two = sub_real},
     [EB_POINTWISE_PROGRAM_MUL] = {.two = mul_real},
@@ -234,7 +242,7 @@ static const program_function program_functions[] = {
     [EB_POINTWISE_PROGRAM_MINIMUM] = {.two = minimum_real},
     [EB_POINTWISE_PROGRAM_POW] = {.two = pow},
     [EB_POINTWISE_PROGRAM_WHERE] = {NULL, NULL},
-};
+}; /* casts follow */
 enum { PROGRAM_STEPS = 16, PROGRAM_INPUTS = EB_LOOP_OPERANDS - 1 }; /* as in engine/targets/cpu/passes/fuse_pointwise.py */
 
 static eb_status plan_program(eb_node *node) {
@@ -244,6 +252,7 @@ static eb_status plan_program(eb_node *node) {
 }
 
 static double program_step(const int64_t *step, const double *values) {
+    if (step[0] > EB_POINTWISE_PROGRAM_WHERE) return values[step[1]];
     program_function function = program_functions[step[0]];
     if (function.one) return function.one(values[step[1]]);
     if (function.two) return function.two(values[step[1]], values[step[2]]);
@@ -254,17 +263,18 @@ static double program_step(const int64_t *step, const double *values) {
 static eb_status run_program(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     (void)scratch;
     int inputs = node->n_inputs, steps = node->n_ints / 4;
-    float *y = eb_data(eb_output(node), bases);
+    const int32_t dtype = eb_output(node)->dtype;
+    void *y = eb_data(eb_output(node), bases);
     eb_loop loop = pointwise_loop(node);
     double values[PROGRAM_INPUTS + PROGRAM_STEPS];
     EB_WALK(loop, begin, end, {
         for (int j = 0; j < inputs; j++) {
             const eb_tensor *x = eb_input(node, j);
             const void *data = eb_data(x, bases);
-            values[j] = x->dtype == EB_F32 ? eb_load_real(EB_F32, data, p[j + 1]) : (double)eb_load_int(x->dtype, data, p[j + 1]);
+            values[j] = eb_is_real(x->dtype) ? eb_load_real(x->dtype, data, p[j + 1]) : (double)eb_load_int(x->dtype, data, p[j + 1]);
         }
         for (int s = 0; s < steps; s++) values[inputs + s] = (float)program_step(node->ints + 4 * s, values);
-        y[p[0]] = (float)values[inputs + steps - 1];
+        eb_store_any(dtype, y, p[0], 1, values[inputs + steps - 1], 0);
     })
     return EB_OK;
 }

@@ -1,4 +1,5 @@
-/* Reference of pad and resample. */
+/* Reference of pad, resample and grid_sample. */
+#include "../grid.h"
 #include "../ops.h"
 #include "element.h"
 
@@ -75,3 +76,35 @@ static eb_status run_resample(const eb_node *node, void *const *bases, int64_t b
     return EB_OK;
 }
 const eb_kernel any_resample__generic_reference = {plan_output, run_resample};
+
+static eb_status run_grid_sample(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const eb_tensor *x = eb_input(node, EB_IN_GRID_SAMPLE_X), *grid = eb_input(node, EB_IN_GRID_SAMPLE_GRID);
+    const eb_tensor *y = eb_output(node);
+    const int64_t mode = node->ints[EB_INT_GRID_SAMPLE_MODE], padding = node->ints[EB_INT_GRID_SAMPLE_PADDING];
+    const int wide = x->dtype == EB_F64, taps = eb_grid_taps(mode);
+    const int64_t count = eb_size(y), corners = node->ints[EB_INT_GRID_SAMPLE_ALIGN_CORNERS];
+    const eb_grid_axis rows = eb_grid_axis_of(x->shape[2], corners), columns = eb_grid_axis_of(x->shape[3], corners);
+    for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
+        int64_t at[EB_MAX_RANK];
+        eb_coordinates(y, flat, at);
+        const int64_t point = at[0] * grid->stride[0] + at[2] * grid->stride[1] + at[3] * grid->stride[2];
+        const int64_t image = at[0] * x->stride[0] + at[1] * x->stride[1];
+        double place[2], sum = 0;
+        for (int axis = 0; axis < 2; axis++)
+            place[axis] = eb_grid_place(axis ? rows : columns,
+                                        eb_load_real(grid->dtype, eb_data(grid, bases), point + axis * grid->stride[3]), wide);
+        for (int tap = 0; tap < taps * taps; tap++) {
+            double row_weight, weight, value = 0;
+            const double row = eb_grid_tap(rows, place[1], mode, padding, wide, tap / taps, &row_weight);
+            const double column = eb_grid_tap(columns, place[0], mode, padding, wide, tap % taps, &weight);
+            if (row >= 0 && row <= rows.last && column >= 0 && column <= columns.last)
+                value = eb_load_real(x->dtype, eb_data(x, bases),
+                                     image + (int64_t)row * x->stride[2] + (int64_t)column * x->stride[3]);
+            sum += value * (row_weight * weight);
+        }
+        eb_store_real(y->dtype, eb_data(y, bases), eb_offset_at(y, at), sum);
+    }
+    return EB_OK;
+}
+const eb_kernel any_grid_sample__generic_reference = {plan_output, run_grid_sample};

@@ -1,4 +1,4 @@
-/* Reference of copy and concat: element by element between any strides. */
+/* Reference of copy, concat and flip: element by element between any strides. */
 #include "../ops.h"
 #include "element.h"
 
@@ -76,3 +76,32 @@ static eb_status run_concat(const eb_node *node, void *const *bases, int64_t beg
     return EB_OK;
 }
 const eb_kernel any_concat__generic_reference = {plan_concat, run_concat};
+
+/* flip: x from its last element along the axes, in steps backwards. */
+static int64_t flip_loop(const eb_node *node, eb_loop *loop) {
+    const eb_tensor *x = eb_input(node, EB_IN_FLIP_X), *y = eb_output(node);
+    int64_t first = 0;
+    *loop = eb_loop_new(2);
+    for (int a = 0; a < x->rank; a++) {
+        int is_flipped = node->ints[EB_INT_FLIP_AXES] >> a & 1;
+        int64_t strides[2] = {is_flipped ? -x->stride[a] : x->stride[a], y->stride[a]};
+        if (is_flipped && x->shape[a] > 0) first += (x->shape[a] - 1) * x->stride[a];
+        eb_loop_axis(loop, x->shape[a], strides);
+    }
+    return first;
+}
+
+static eb_status plan_flip(eb_node *node) {
+    node->tiles = eb_ceil_div(eb_size(eb_output(node)), EB_REFERENCE_TILE);
+    return eb_input(node, EB_IN_FLIP_X)->dtype == eb_output(node)->dtype ? EB_OK : EB_NOT_APPLICABLE;
+}
+
+static eb_status run_flip(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    eb_loop loop;
+    int64_t size = eb_element_size(eb_output(node)->dtype), first = flip_loop(node, &loop);
+    move((const char *)eb_data(eb_input(node, EB_IN_FLIP_X), bases) + first * size, eb_data(eb_output(node), bases), &loop,
+         begin * EB_REFERENCE_TILE, eb_min(loop.count, end * EB_REFERENCE_TILE), size);
+    return EB_OK;
+}
+const eb_kernel any_flip__generic_reference = {plan_flip, run_flip};

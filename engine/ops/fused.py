@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.dtypes import DTYPES
 from engine.ops.check import (
     broadcast_of,
     of_dtype,
@@ -27,6 +28,7 @@ from engine.ops.matmul import ACTIVATIONS
 from engine.ops.rounding import RESULT, Rounding
 from engine.ops.table import TABLE, Attribute, Attributes, Op, TensorType, Types, declare
 
+RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 # Name of a step -> op and attributes. The order is that of the codes that C receives.
 STEPS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     **{
@@ -36,7 +38,9 @@ STEPS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     **{name: (name, {}) for name in ("sign", "expm1", "log", "log1p", "sin", "cos", "floor", "ceil", "round", "trunc")},
     "gelu": ("gelu", {"approximate": "none"}),
     "gelu_tanh": ("gelu", {"approximate": "tanh"}),
-    **{name: (name, {}) for name in ("add", "sub", "mul", "div", "maximum", "minimum", "pow", "where")},
+    **{name: (name, {}) for name in ("isnan", "isinf", "add", "sub", "mul", "div", "maximum", "minimum", "pow")},
+    **{name: (name, {}) for name in (*RELATIONS, "where")},
+    **{f"to_{d.name}": ("cast", {"dtype": d.name}) for d in DTYPES},
 }
 # No target is meant: these bound the work that a file can ask of whoever checks it. A target has limits of its own.
 MAX_INPUTS = 32
@@ -50,6 +54,9 @@ def _types(inputs: Sequence[TensorType], program: Sequence[Sequence[Any]]) -> li
         op, attributes = STEPS[name]
         if len(operands) != len(TABLE[op].inputs) or any(o >= len(types) for o in operands):
             raise wrong("pointwise", f"{len(TABLE[op].inputs)} operands made before", (name, *operands))
+        for operand, role in zip(operands, TABLE[op].input_names, strict=True):
+            if op != "cast" and role != "condition" and types[operand].dtype != "float32":
+                raise wrong("pointwise", f"float32 as {role} of {name}", types[operand])
         types += TABLE[op].infer([types[o] for o in operands], attributes)
     return types
 
@@ -68,12 +75,16 @@ def _infer(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
     made = _types(operands, program)[len(operands) :]
     whole = TensorType("float32", made[-1].shape)
     for step, type_ in zip(program, made, strict=True):
-        if type_ != whole:
-            raise wrong("pointwise", f"every step to make {whole}", f"{type_} of {step}")
+        is_last_cast = type_ is made[-1] and step[0].startswith("to_")
+        made_bool = type_ == TensorType("bool", whole.shape) and not step[0].startswith("to_")
+        if type_ != whole and not is_last_cast and not made_bool:
+            raise wrong(
+                "pointwise", f"every step to make {whole} or a truth value, or to cast at the end", f"{type_} of {step}"
+            )
     used = {o for _name, *operands_ in program for o in operands_}
     if used != set(range(len(operands) + len(program) - 1)):
         raise wrong("pointwise", "every input and every step but the last to be read", program)
-    return result("pointwise", whole.dtype, whole.shape)
+    return result("pointwise", made[-1].dtype, whole.shape)
 
 
 def _reference(*xs: np.ndarray, program: Sequence[Sequence[Any]]) -> np.ndarray:
@@ -104,7 +115,8 @@ declare(
         flops=_flops,
         inplace=tuple(range(MAX_INPUTS)),
         rounding=Rounding(("each step",)),
-        doc="pointwise ops one after the other, each rounded as it is alone; float32, conditions of where are bool",
+        doc="pointwise ops one after the other, each rounded as it is alone, in float32; conditions are bool, "
+        "inputs of other types are cast, and so may be the result",
     )
 )
 

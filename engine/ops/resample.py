@@ -16,6 +16,7 @@ from engine.ops.check import (
     cast_array,
     of_dtype,
     of_rank,
+    of_same_dtype,
     of_shape,
     present,
     result,
@@ -114,5 +115,86 @@ declare(
         flops=_resample_flops,
         doc="result[.., i, ..] = sum over t of weight[i, t] * x[.., index[i, t], ..] along an axis; index and weight "
         "[M, taps], weight of any float; index -1: no tap, others outside of the axis are an error",
+    )
+)
+
+
+_TAPS = {"bilinear": 2, "nearest": 1, "bicubic": 4}
+
+
+def _infer_grid_sample(inputs: Types, _attributes: Attributes) -> tuple[TensorType, ...]:
+    x = of_dtype("grid_sample", "x", present("grid_sample", inputs, 0, "x"), FLOATS)
+    of_rank("grid_sample", "x", x, 4, 4)
+    grid = of_same_dtype("grid_sample", "grid", present("grid_sample", inputs, 1, "grid"), x.dtype)
+    of_rank("grid_sample", "grid", grid, 4, 4)
+    of_shape("grid_sample", "grid", grid, (x.shape[0], *grid.shape[1:3], 2))
+    if 0 in x.shape[2:]:
+        raise wrong("grid_sample", "images of one element or more", x)
+    return result("grid_sample", x.dtype, (*x.shape[:2], *grid.shape[1:3]))
+
+
+def _grid_taps(
+    at: np.ndarray, size: int, mode: str, padding: str, align_corners: bool
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Which elements of an axis coordinates read: (is there one, its index, how much of it) for each tap.
+
+    Places are computed in the type of `at`, as torch does: at the border of two elements another rounding would choose
+    the other one.
+    """
+    length, low = (size - 1, at.dtype.type(0)) if align_corners else (size, at.dtype.type(-0.5))
+
+    def inside(place: np.ndarray) -> np.ndarray:
+        if padding == "reflection":
+            away, span = np.abs(place - low), at.dtype.type(2 * length)
+            rest = away - np.trunc(away / span) * span
+            place = np.minimum(rest, span - rest) + low
+        return place if padding == "zeros" else np.where(place > 0, np.minimum(place, size - 1), 0).astype(at.dtype)
+
+    place = (at + 1) * at.dtype.type(length / 2) + low
+    place = place if mode == "bicubic" else inside(place)
+    first = np.rint(place) if mode == "nearest" else np.floor(place)
+    t = widened(place - first)
+    if mode == "nearest":
+        taps = [(first, np.ones_like(t))]
+    elif mode == "bilinear":
+        taps = [(first, 1 - t), (first + 1, t)]
+    else:  # Keys's cubic (1981)
+        d = [t + 1, t, 1 - t, 2 - t]
+        far, near = ([((3.75 - 0.75 * e) * e - 6) * e + 3 for e in d], [(1.25 * e - 2.25) * e * e + 1 for e in d])
+        weights = (far[0], near[1], near[2], far[3])
+        taps = [(inside(first + n - 1), weight) for n, weight in enumerate(weights)]
+    found = [((p >= 0) & (p <= size - 1), p, weight) for p, weight in taps]
+    return [(there, np.where(there, p, 0).astype(np.int64), weight) for there, p, weight in found]
+
+
+def _grid_sample_reference(x: np.ndarray, grid: np.ndarray, mode: str, padding: str, align_corners: bool) -> np.ndarray:
+    at = grid.astype(np.float64 if x.dtype == np.float64 else np.float32)
+    images, wide = np.arange(len(x))[:, None, None], np.moveaxis(widened(x), 1, 3)
+    with np.errstate(all="ignore"):
+        columns, rows = (_grid_taps(at[..., n], x.shape[3 - n], mode, padding, align_corners) for n in (0, 1))
+        y = np.zeros((*grid.shape[:3], x.shape[1]))
+        for is_row, row, row_weight in rows:
+            for is_column, column, weight in columns:
+                value = np.where((is_row & is_column)[..., None], wide[images, row, column], 0)
+                y = y + value * (row_weight * weight)[..., None]
+        return cast_array(np.moveaxis(y, 3, 1), x.dtype)
+
+
+declare(
+    Op(
+        "grid_sample",
+        "resample",
+        ("x", "grid"),
+        _infer_grid_sample,
+        _grid_sample_reference,
+        {
+            "mode": Attribute("choice", "bilinear", tuple(_TAPS)),
+            "padding": Attribute("choice", "zeros", ("zeros", "border", "reflection")),
+            "align_corners": Attribute("bool", False),
+        },
+        flops=lambda _inputs, outputs, attributes: 2 * outputs[0].size * _TAPS[attributes["mode"]] ** 2,
+        doc="images [N, C, H, W] at the points of a grid [N, rows, columns, 2]: x before y, -1 and 1 at the ends of an "
+        "axis, or at the centres of its end elements (`align_corners`); outside are zeros, the end element, or the "
+        "axis reflected",
     )
 )

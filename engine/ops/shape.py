@@ -212,6 +212,65 @@ declare(
 )
 
 
+# --- flip and windows -------------------------------------------------------------------------------------------
+
+
+def _infer_flip(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x = _x("flip", inputs)
+    for axis in attributes["axes"]:
+        axis_of("flip", axis, x)
+    return result("flip", x.dtype, x.shape)
+
+
+declare(
+    Op(
+        "flip",
+        "shape",
+        ("x",),
+        _infer_flip,
+        lambda x, axes: np.array(np.flip(x, axes), order="C"),
+        {"axes": Attribute("axes")},
+        rounding=EXACT,
+        doc="x with its elements in the opposite order along the axes",
+    )
+)
+
+
+def _infer_windows(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x, axis = _x("windows", inputs), attributes["axis"]
+    whole, size, step = x.shape[axis_of("windows", axis, x)], attributes["size"], attributes["step"]
+    if not (0 <= size <= whole and step >= 1):
+        raise wrong("windows", f"0 <= size <= {whole} and step >= 1 on axis {axis}", (size, step))
+    return result("windows", x.dtype, (*x.shape[:axis], (whole - size) // step + 1, *x.shape[axis + 1 :], size))
+
+
+def _view_windows(layout: Layout, attributes: Attributes, shape: tuple[int, ...]) -> Layout:
+    axis, stride = attributes["axis"], layout.strides[attributes["axis"]]
+    kept = stride * attributes["step"] if shape[axis] > 1 else stride  # as of a slice
+    return Layout(shape, (*layout.strides[:axis], kept, *layout.strides[axis + 1 :], stride), layout.offset)
+
+
+def _windows_reference(x: np.ndarray, axis: int, size: int, step: int) -> np.ndarray:
+    places = np.add.outer(np.arange(0, x.shape[axis] - size + 1, step), np.arange(size))
+    return np.array(np.moveaxis(np.take(x, places, axis), axis + 1, -1), order="C")
+
+
+declare(
+    Op(
+        "windows",
+        "shape",
+        ("x",),
+        _infer_windows,
+        _windows_reference,
+        {"axis": Attribute("axis"), "size": Attribute("int"), "step": Attribute("int", 1)},
+        nbytes=_copy_of_result,
+        view=_view_windows,
+        rounding=EXACT,
+        doc="elements i * step to i * step + size of an axis, for each i that has them all; the last axis is a window",
+    )
+)
+
+
 # --- concat and copy --------------------------------------------------------------------------------------------
 
 

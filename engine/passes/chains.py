@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from engine.graph import Graph, Node, Value
-from engine.ops.fused import STEPS
+from engine.ops.fused import RELATIONS, STEPS
 from engine.sizes import same
 
 
 def _step_name(node: Node) -> str | None:
-    """What a program calls the node, or None where it cannot: another op, or another element type than float32."""
+    """What a program calls the node, or None where it cannot: another op, or another element type than float32.
+
+    A cast to float32 can begin a program and a cast from it can end one. Truth values are made and read inside of it.
+    """
     name = next((n for n, (op, a) in STEPS.items() if op == node.op.name and a == node.attributes), None)
     if name is None:
         return None
-    # The condition of `where` is bool and stays an input of the program.
     operands = [node.operand(operand) for operand in node.op.input_names if operand != "condition"]
-    return name if all(v.dtype == "float32" for v in (*operands, *node.outputs)) else None
+    results = [] if _is_test(node) else node.outputs
+    others = sum(v.dtype != "float32" for v in (*operands, *results))
+    return name if others == (node.op.name == "cast") else None
+
+
+def _is_test(node: Node) -> bool:
+    return node.op.name in (*RELATIONS, "isnan", "isinf")
 
 
 def _outer(group: list[Node]) -> list[Value]:
@@ -34,6 +42,7 @@ def _grow(root: Node, users: dict[Value, list[Node]], kept: set[Value], most_inp
             fits = (
                 node is not None
                 and value not in kept
+                and (value.dtype == "float32" or _is_test(node))
                 and same(value.shape, root.output.shape)
                 and all(user in group for user in users[value])
                 and _step_name(node) is not None

@@ -1,9 +1,12 @@
-"""Drop views that change nothing, merge chains of views, and compute before broadcasting rather than after."""
+"""Drop views and casts that change nothing, merge chains of them, and compute before broadcasting rather than after."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from engine.dtypes import dtype
 from engine.graph import Graph, Node, Value
 from engine.passes.base import Pass
 from engine.sizes import same
@@ -72,11 +75,29 @@ def _permute(graph: Graph, node: Node, source: Value) -> Value | None:
         if joined == tuple(range(len(order))):
             return inner.operand("x")
         return graph.emit("permute", [inner.operand("x")], before=node, source=node.source, axes_order=joined)
+    if inner is not None and inner.op.name == "flip":  # a copy, which then makes the order that is asked for
+        permuted = graph.emit("permute", [inner.operand("x")], before=node, source=node.source, axes_order=order)
+        axes = tuple(sorted(order.index(axis) for axis in inner.attributes["axes"]))
+        return graph.emit("flip", [permuted], before=node, source=node.source, axes=axes)
     return None
 
 
 def _same_type(_graph: Graph, node: Node, source: Value) -> Value | None:
     return source if same(source.type, node.output.type) else None
+
+
+def _cast(graph: Graph, node: Node, source: Value) -> Value | None:
+    """cast(cast(x)) -> cast(x), where the first one loses nothing: the second has all numbers of its operand."""
+    inner = source.node
+    if same(source.type, node.output.type) or inner is None or inner.op.name != "cast":
+        return _same_type(graph, node, source)
+    origin = inner.operand("x")
+    narrow, wide = dtype(origin.dtype), dtype(source.dtype)
+    if narrow.size >= wide.size or not np.can_cast(narrow.numpy, wide.numpy):
+        return None
+    if origin.dtype == node.output.dtype:
+        return origin
+    return graph.emit("cast", [origin], before=node, source=node.source, dtype=node.output.dtype)
 
 
 def _slice(_graph: Graph, node: Node, source: Value) -> Value | None:
@@ -101,7 +122,7 @@ RULES: dict[str, Callable[[Graph, Node, Value], Value | None]] = {
     "reshape": _reshape,
     "permute": _permute,
     "expand": _same_type,
-    "cast": _same_type,
+    "cast": _cast,
     "slice": _slice,
 }
 

@@ -5,7 +5,7 @@ runs before the common passes. Inputs and outputs keep their types; states becom
 
 A rounding that the model asks for itself is kept: a cast to a narrow type that no input and no other tensor of the
 model has, or whose result is only cast again or read directly by an op that gives truth values or integers, such as a
-comparison.
+comparison. What only moves elements of inputs to results stays narrow.
 """
 
 from __future__ import annotations
@@ -21,6 +21,25 @@ from engine.ops import TensorType
 
 NARROW = ("bfloat16", "float16")
 WIDE = "float32"
+MOVES = frozenset(
+    (
+        "reshape",
+        "permute",
+        "expand",
+        "slice",
+        "flip",
+        "windows",
+        "concat",
+        "copy",
+        "pad",
+        "tril",
+        "triu",
+        "index_select",
+        "gather",
+        "index",
+    )
+)
+"""Ops whose floats are those of their inputs; a value that `pad` puts around is cast to the type, narrow or not."""
 
 
 def find_narrow_type(value: Value) -> str | None:
@@ -63,6 +82,8 @@ class _Widening:
         self.narrow_states: dict[Value, str] = {}  # the type that a widened state had
         self.users = graph.users()
         self.own_types = _list_own_types(graph)
+        self.moves = self._find_moves()
+        self.moved: dict[Value, Value] = {}
 
     def run(self) -> int:
         """Emit every node again, in order."""
@@ -74,7 +95,12 @@ class _Widening:
                 self.wide[value] = graph.emit("cast", [value], dtype=WIDE, name=value.name)
                 self.wide[value].inherit(value)
         changes = 0
-        for node, made in graph.emit_in_order(nodes, lambda _node, _name, value: self._find(value), self._attributes):
+        for node, made in graph.emit_in_order(
+            nodes, lambda node, _name, value: self._read(node, value), self._attributes
+        ):
+            if node in self.moves:
+                self.moved[node.output] = made.output
+                continue
             for old, new in zip(node.outputs, made.outputs, strict=True):
                 is_kept = new.dtype in NARROW  # a rounding: what reads it gets the rounded numbers
                 self.wide[old] = graph.emit("cast", [new], dtype=WIDE) if is_kept else new
@@ -85,6 +111,28 @@ class _Widening:
             for number, value in enumerate(graph.outputs)
         ]
         return changes
+
+    def _find_moves(self) -> set[Node]:
+        """Nodes that move elements of narrow inputs, and are read by such nodes alone or returned."""
+        first_state = len(self.graph.outputs) - len(self.graph.states)
+        states = {*self.graph.state_inputs, *self.graph.outputs[first_state:]}
+        found = {node for node in self.graph.nodes if node.op.name in MOVES and node.output.dtype in NARROW}
+        while True:
+            sources = {*self.graph.inputs, *(node.output for node in found)} - states
+            kept = {
+                node
+                for node in found
+                if sources.issuperset(value for value in _present(node) if value.dtype in NARROW)
+                and node.output not in states
+                and found.issuperset(self.users.get(node.output, ()))
+            }
+            if kept == found:
+                return kept
+            found = kept
+
+    def _read(self, node: Node, value: Value) -> Value:
+        is_moved = node in self.moves and value.dtype in NARROW
+        return self.moved.get(value, value) if is_moved else self._find(value)
 
     def _widen_states(self) -> None:
         graph = self.graph
@@ -109,12 +157,14 @@ class _Widening:
 
     def _give(self, value: Value) -> Value:
         """`value` as the graph returns it: in the type that it had."""
+        if value in self.moved:
+            return self.moved[value]
         found, dtype = self.wide.get(value, value), self.narrow_states.get(value, value.dtype)
         return found if found.dtype == dtype else self.graph.emit("cast", [found], dtype=dtype)
 
     def _attributes(self, node: Node) -> Mapping[str, Any]:
         """Attributes with float32 in place of a narrow type, unless the node is a rounding to keep."""
-        kept = node.op.name == "cast" and self._is_rounding(node)
+        kept = node in self.moves or (node.op.name == "cast" and self._is_rounding(node))
         return {
             name: WIDE if node.op.attributes[name].kind == "dtype" and value in NARROW and not kept else value
             for name, value in node.attributes.items()

@@ -174,7 +174,7 @@ class Boundary:
         # The memory of a lazily conjugated or negated tensor does not hold its values.
         if leaf.is_conj() or leaf.is_neg():
             leaf = leaf.resolve_conj().resolve_neg()
-        return leaf if leaf.is_contiguous() else leaf.contiguous()
+        return leaf if leaf.is_contiguous() else self._device.make_dense(leaf)
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         try:

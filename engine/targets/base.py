@@ -79,6 +79,10 @@ class Device(ABC):
         """A user's array or tensor, moved to where programs of this device need not fetch it at each call."""
         return array
 
+    def make_dense(self, tensor: Any) -> Any:
+        """A strided torch tensor that the device admits, row by row."""
+        return tensor.contiguous()
+
     def choose_most_likely(self, logits: Any) -> np.ndarray | None:
         """Where the first of the largest elements of each row is, int64 [rows]; None for a result in host memory."""
         del logits

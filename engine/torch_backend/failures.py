@@ -37,6 +37,7 @@ def name_failures(module: GraphModule) -> Callable[..., Sequence[Any]]:
 def explain_failure(error: Exception, node: Node | None) -> ExecutionError:
     """The first line of `error`, which `node` raised, with its call and source line."""
     text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    text = text.partition("  (Could this error message be improved?")[0]
     if node is None:
         return ExecutionError(f"a call of torch: {text}")
     source, module = from_trace(node.meta.get("stack_trace")), module_of(node)

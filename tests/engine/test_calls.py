@@ -183,6 +183,10 @@ def test_non_contiguous_inputs_are_read_right():
     turned = X.t().contiguous().t()
     assert not turned.is_contiguous()
     assert torch.equal(program(turned), program(X))
+    large = torch.randn(40, 30, 50)
+    moved = engine.compile(nn.Tanh().eval(), (large,))
+    for one in (large.movedim(0, -1).contiguous().movedim(-1, 0), large[:1, :1].expand(40, 30, 50)):
+        assert torch.equal(moved(one), moved(one.contiguous()))
     strided = torch.stack([X, X], -1)[..., 0]
     assert torch.equal(program(strided), program(X))
     fortran = np.asfortranarray(X.numpy())

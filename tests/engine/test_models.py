@@ -84,6 +84,8 @@ def test_the_engine_is_as_exact_as_eager_at_random_shapes(name, seed, shapes):
         pytest.param("resnet50-imagenet-tiny", {"size": 40}, marks=LONG),
         pytest.param("cifar10-cnn-tiny", {"batch": 2}, marks=LONG),
         ("efficientnet-lite0-tiny", {"batch": 2, "size": 35}),
+        ("resnext50-tiny", {"batch": 2, "size": 37}),
+        ("regnet-y-tiny", {"batch": 2, "size": 37}),
     ],
 )
 def test_convolution_networks_are_as_exact_as_eager(name, sizes):

@@ -107,7 +107,6 @@ def test_a_batch_norm_at_rest_costs_one_pass_over_its_input():
 REFUSED = {
     "positions": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
     "integers": lambda x: functional.conv2d(x.long(), torch.ones(2, 4, 1, 1).long()),
-    "antialias": lambda x: functional.interpolate(x, size=4, mode="bilinear", antialias=True),
     "moving": lambda x: functional.instance_norm(x, torch.zeros(4) + x.sum(), torch.ones(4), use_input_stats=True),
 }
 

@@ -44,6 +44,12 @@ CASES += [
         lambda op, a: op(a, 5, -1, True),
     ),
     case("kthvalue", (RANK_0,), lambda op, a: op(a, 1), lambda op, a: op(a, 1, 0, True)),
+    *(
+        case("median.dim", (tensor,), lambda op, a: op(a, 0), lambda op, a: op(a, -1, True))
+        for tensor in (torch.randperm(30).reshape(5, 6).float(), f32(3, 1), RANK_0)
+    ),
+    case("median.dim", (torch.stack([special(), special().abs()]),), lambda op, a: op(a, 1), lambda op, a: op(a, 0)[0]),
+    *(case("median", (tensor,), lambda op, a: op(a)) for tensor in (f32(4, 5), special(), RANK_0)),
 ]
 
 # --- along one axis ---------------------------------------------------------------------------------------------
@@ -96,6 +102,18 @@ CASES += [
     ),
     case("scatter.value_reduce", (flags(4, 6), REPEATED), lambda op, a, i: op(a, 1, i, 3, reduce="multiply")),
     case("scatter_reduce.two", (f32(3), i64(2, low=0, high=3), f32(2)), lambda op, a, i, s: op(a, 0, i, s, "amax")),
+]
+BY_SLICE = tuple(
+    lambda op, a, i, s, d=d, r=r, own=own: op(a, d, i, s, r, include_self=own)
+    for d, r in ((1, "prod"), (-1, "mean"), (1, "amax"), (1, "amin"))
+    for own in (True, False)
+)
+CASES += [
+    case("index_reduce", (TABLE, i64(9, low=0, high=6), f32(4, 9)), *BY_SLICE),
+    case("index_reduce", (i64(4, 6), i64(9, low=0, high=6, dtype=torch.int32), i64(4, 9)), *BY_SLICE),
+    case(
+        "index_reduce", (f32(4, 6, 3), i64(5, low=0, high=4), f32(5, 6, 3)), lambda op, a, i, s: op(a, 0, i, s, "amax")
+    ),
 ]
 CASES += [case("one_hot", (i64(*s, low=0, high=5),), lambda op, a: op(a, 5)) for s in ((), (2, 3))]
 CASES += [case("one_hot", (i64(2, 3, low=0, high=5),), lambda op, a: op(a, num_classes=7))]

@@ -233,7 +233,26 @@ CASES += [
         lambda op, x: op(x, [10, 6], False, 1.5, 0.8),
         lambda op, x: op(x, [10, 6], True),
     ),
+    *(
+        case(
+            f"_upsample_{name}2d_aa",
+            (PICTURE,),
+            lambda op, x: op(x, [3, 4], False),
+            lambda op, x: op(x, [14, 8], False),
+            lambda op, x: op(x, [5, 2], True),
+            lambda op, x: op(x, [4, 6], False, 0.6, 0.8),
+        )
+        for name in ("bilinear", "bicubic")
+    ),
     case("upsample_nearest2d.vec", (i64(2, 3, 4, 5, dtype=torch.uint8),), *calls_of(2)),
     case("upsample_bilinear2d.vec", (f32(1, 2, 4, 5, dtype=torch.float64),), *calls_of(2, *CORNERS)),
     case("upsample_bilinear2d.vec", (f32(1, 2, 4, 5, dtype=torch.bfloat16),), *calls_of(2, *CORNERS)),
+    case(
+        "affine_grid_generator",
+        (f32(2, 2, 3), f32(2, 3, 4)),
+        lambda op, flat, _solid: op(flat, [2, 4, 5, 6], False),
+        lambda op, flat, _solid: op(flat, [2, 4, 1, 7], True),
+        lambda op, _flat, solid: op(solid, [2, 1, 3, 4, 5], False),
+    ),
+    case("grid_sampler_2d", (f32(1, 2, 4, 4), f32(1, 3, 3, 2) * 0.5), lambda op, x, g: op(x, g, 0, 0, False)),
 ]

@@ -17,6 +17,7 @@ from suites.harness.record.launches import OperationRecord
 from suites.harness.record.roofs import Roof, Roofs
 from suites.harness.run import operations
 from suites.operations import Operation
+from tests import speeds
 from tests.harness.commands import call
 
 CONFIG = engine.Config(threads=1)
@@ -101,7 +102,7 @@ def test_results_are_compared_before_anything_is_timed(monkeypatch):
         (torch.ones(3).double(), torch.ones(3), "torch.float64 [3], expected torch.float32 [3]"),
         (torch.tensor([1, 2]), torch.tensor([1, 3]), "1 of 2 elements differ"),
         (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, torch.inf]), ""),
-        (torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0]), "error nan of the largest element"),
+        (torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 2.0]), "other elements are infinite or no numbers"),
         ([torch.ones(2), torch.tensor([0, 1])], [torch.ones(2), torch.tensor([1, 0])], ""),
         ([torch.ones(2), torch.ones(2)], [torch.ones(2), torch.zeros(2)], "error 1.0e+30 of the largest element"),
         (torch.empty(0), torch.empty(0), ""),
@@ -124,6 +125,27 @@ def test_blame_follows_from_the_launches(launches, blame):
     """A byte takes 1 ns, an operation 10 ps, the call 10 us."""
     nodes = [SimpleNamespace(seconds=time, bytes=size, executed_flops=flops) for time, size, flops in launches]
     assert operations._blame(SimpleNamespace(nodes=nodes), 1e-5, 1e-9, 1e11) == blame
+
+
+def test_a_result_that_is_infinite_alone_is_wrong():
+    found = [operations._compare(torch.tensor([1.0, x]), torch.tensor([1.0, 2.0])) for x in (torch.inf, torch.nan, 2.0)]
+    assert found == ["other elements are infinite or no numbers"] * 2 + [""]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ([make_line(0.3)], ""),
+        ([make_line(0.1), make_line(0.2), make_line(0.3)], ""),
+        ([make_line(0.1, kernel="k")] * speeds.TRIALS, "0.10 of the speed of eager PyTorch, k"),
+        ([make_line(problem="refused: no handler")], ""),
+        ([make_line(problem="wrong: error 1.0")], "wrong: error 1.0"),
+    ],
+)
+def test_a_case_far_below_eager_is_a_fault_if_it_stays_there(lines, fault, monkeypatch):
+    answers = iter(lines)
+    monkeypatch.setattr(operations, "measure", lambda *_: next(answers))
+    assert speeds.find_fault(ADD) == fault
 
 
 def test_the_slowest_are_timed_with_torch_compile(monkeypatch):

@@ -190,8 +190,13 @@ void case_ints(test_case *c, int position, int count, const int64_t *numbers) {
 
 static void put_specials(test_case *c, int i) {
     static const float values[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, 1e18f /* its square is finite */};
-    int64_t count = c->bytes[i] / 4;
-    for (int n = 0; n < 7 && count; n++) ((float *)c->data[i])[random_below(count)] = values[n];
+    const int is_double = c->operands[i].dtype == EB_F64;
+    int64_t count = c->bytes[i] / (is_double ? 8 : 4);
+    for (int n = 0; n < 7 && count; n++)
+        if (is_double)
+            ((double *)c->data[i])[random_below(count)] = values[n];
+        else
+            ((float *)c->data[i])[random_below(count)] = values[n];
 }
 
 void case_fill(test_case *c) {
@@ -304,25 +309,27 @@ char *case_run(const test_case *c, int32_t k, int threads, eb_status *status) {
     return target;
 }
 
-static int close_enough(float value, float expected, double tolerance) {
+static int close_enough(double value, double expected, double tolerance) {
     if (isnan(expected) || isnan(value)) return isnan(expected) && isnan(value);
     if (isinf(expected) || isinf(value)) return value == expected;
-    return fabs((double)value - expected) <= tolerance * fmax(1, fabs((double)expected));
+    return fabs(value - expected) <= tolerance * fmax(1, fabs(expected));
 }
 
 static void compare(const test_case *c, int32_t k, const char *value, const char *expected) {
     int y = c->node.n_inputs;
     const char *name = eb_kernel_describe(k).name;
-    if (c->operands[y].dtype != EB_F32 || c->tolerance == 0) {
+    const int wide = c->operands[y].dtype == EB_F64;
+    if ((c->operands[y].dtype != EB_F32 && !wide) || c->tolerance == 0) {
         if (memcmp(value, expected, (size_t)c->bytes[y]) != 0) fail("%s by %s: other bits than the reference", c->name, name);
         return;
     }
     /* What is not finite, or huge, spoils its neighbours too, but it is never lost. */
     const int spreads = c->specials && eb_kernel_describe(k).transforms;
-    for (int64_t i = 0; i < c->bytes[y] / 4; i++) { /* gaps included: both kept the pattern there */
-        float a = ((const float *)value)[i], b = ((const float *)expected)[i];
+    for (int64_t i = 0; i < c->bytes[y] / (wide ? 8 : 4); i++) { /* gaps included: both kept the pattern there */
+        const double a = wide ? ((const double *)value)[i] : ((const float *)value)[i];
+        const double b = wide ? ((const double *)expected)[i] : ((const float *)expected)[i];
         if (close_enough(a, b, c->tolerance) || (spreads && (isfinite(b) || !isfinite(a)))) continue;
-        fail("%s by %s: element %ld is %.9g, not %.9g", c->name, name, (long)i, a, b);
+        fail("%s by %s: element %ld is %.17g, not %.17g", c->name, name, (long)i, a, b);
         return;
     }
 }

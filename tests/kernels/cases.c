@@ -38,6 +38,7 @@ static const struct {
     {"expand_depthwise", cases_expand_depthwise},
     {"conv_transpose", cases_conv_transpose},
     {"resample", cases_resample},
+    {"grid_sample", cases_grid_sample},
     {"pad", cases_pad},
     {"attention", cases_attention},
     {"gelu", cases_unary},
@@ -60,6 +61,12 @@ static const struct {
     {"sign", cases_unary},
     {"ceil", cases_unary},
     {"cos", cases_unary},
+    {"exp2", cases_unary},
+    {"log2", cases_unary},
+    {"tan", cases_unary},
+    {"atan", cases_unary},
+    {"sinh", cases_unary},
+    {"cosh", cases_unary},
     {"round", cases_unary},
     {"trunc", cases_unary},
     {"add", cases_binary},
@@ -69,6 +76,12 @@ static const struct {
     {"maximum", cases_binary},
     {"minimum", cases_binary},
     {"pow", cases_binary},
+    {"atan2", cases_binary},
+    {"fmod", cases_binary},
+    {"remainder", cases_binary},
+    {"shift_left", cases_of_integers},
+    {"shift_right", cases_of_integers},
+    {"floor_div", cases_of_integers},
     {"layer_norm", cases_norm},
     {"rms_norm", cases_norm},
     {"embedding_norm", cases_embedding_norm},
@@ -86,10 +99,14 @@ static const struct {
     {"argmax", cases_along_axis},
     {"argmin", cases_along_axis},
     {"cumsum", cases_along_axis},
+    {"cumprod", cases_along_axis},
     {"argsort", cases_argsort},
     {"pointwise", cases_pointwise},
     {"copy", cases_copy},
     {"concat", cases_concat},
+    {"flip", cases_flip},
+    {"tril", cases_triangle},
+    {"triu", cases_triangle},
     {"cast", cases_cast},
     {"where", cases_where},
     {"eq", cases_comparison},
@@ -148,7 +165,7 @@ int is_one_of(const char *op, const char *const *ops, int count) {
 /* --- what holds for every case --- */
 
 /* A set of the names' hashes, which are what seeds the random numbers. */
-enum { NAME_SLOTS = 1 << 16 };
+enum { NAME_SLOTS = 1 << 17 };
 static uint64_t names[NAME_SLOTS];
 static int name_count;
 

@@ -111,12 +111,14 @@ static void add_depthwise(case_visitor *v) {
 /* Groups of several channels: within a vector, of whole ones, across their edges; more and fewer results than channels. */
 static void add_grouped(case_visitor *v) {
     static const int64_t groups[][3] = {{2, 2, 2}, {8, 4, 4}, {5, 4, 4}, {3, 8, 8},  {3, 16, 16}, {2, 5, 32},
-                                        {4, 3, 3}, {6, 1, 2}, {3, 8, 2}, {2, 7, 12}, {16, 2, 2},  {3, 6, 16}};
-    for (int i = 0; i < 72; i++) {
-        const int64_t *sizes = groups[i % 12];
+                                        {4, 3, 3}, {6, 1, 2}, {3, 8, 2}, {2, 7, 12}, {16, 2, 2},  {3, 6, 16},
+                                        {3, 12, 12}, {2, 24, 24}, {2, 30, 30}, {7, 5, 5}, {5, 2, 3}, {2, 20, 1}, {2, 33, 40}};
+    enum { KINDS = sizeof groups / sizeof *groups };
+    for (int i = 0; i < 6 * KINDS; i++) {
+        const int64_t *sizes = groups[i % KINDS];
         image_shape s = {.N = 1 + i % 2, .H = 1 + i % 7, .W = 1 + i % 17, .C = sizes[0] * sizes[1], .O = sizes[0] * sizes[2]};
         random_seed((uint64_t)i);
-        s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + i / 12 % 4, s.stride = 1 + i % 5 % 3, s.dilation = 1 + i % 4 / 3;
+        s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + i / KINDS % 4, s.stride = 1 + i % 5 % 3, s.dilation = 1 + i % 4 / 3;
         s.low_h = random_below(3), s.low_w = random_below(3);
         s.high_h = s.low_h + s.dilation * (s.kernel_h - 1), s.high_w = s.low_w + s.dilation * (s.kernel_w - 1);
         s.bias = i % 3 != 0, s.residual = i % 4 == 0, s.activation = i % (EB_ACTIVATION_RELU6 + 1);
@@ -144,13 +146,15 @@ static void time_layers(case_visitor *v) {
     }
 }
 
-/* Convolutions of groups: the depthwise layers of EfficientNet-Lite0 at 224 x 224 and those of ResNeXt-50 32 x 4d. */
+/* Convolutions of groups: the depthwise layers of EfficientNet-Lite0 at 224 x 224, those of ResNeXt-50 32 x 4d, and wider
+ * ones, as of RegNet. */
 static void time_groups(case_visitor *v) {
     static const struct {
         int64_t size, channels, each, kernel, stride;
     } shapes[] = {{112, 32, 1, 3, 1}, {112, 96, 1, 3, 2}, {56, 144, 1, 3, 1}, {56, 144, 1, 5, 2}, {28, 240, 1, 5, 1}, {28, 240, 1, 3, 2},
                   {14, 480, 1, 3, 1}, {14, 480, 1, 5, 1}, {14, 672, 1, 5, 1}, {14, 672, 1, 5, 2}, {7, 1152, 1, 5, 1}, {7, 1152, 1, 3, 1},
-                  {56, 128, 4, 3, 1}, {28, 256, 8, 3, 1}, {14, 512, 16, 3, 1}, {7, 1024, 32, 3, 1}};
+                  {56, 128, 4, 3, 1}, {28, 256, 8, 3, 1}, {14, 512, 16, 3, 1}, {7, 1024, 32, 3, 1},
+                  {28, 240, 12, 3, 1}, {28, 336, 24, 3, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         int64_t size = shapes[i].size, C = shapes[i].channels, each = shapes[i].each, k = shapes[i].kernel, pad = k / 2;
         int64_t stride = shapes[i].stride, places = (size / stride) * (size / stride);

@@ -11,19 +11,25 @@
  * which makes the standard deviation 0.07 K ulp; six of them, and a few ulp for the epilogue. */
 static double sum_tolerance(int64_t K) { return 1.2e-7 * (6 + 0.42 * (double)K); }
 
-static void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation) {
-    case_begin(c, "linear", sum_tolerance(K), "M=%ld N=%ld K=%ld layout=%d transposed=%d activation=%ld", (long)M,
-               (long)N, (long)K, (int)x_layout, transposed, (long)activation);
-    case_input(c, EB_F32, x_layout, 1, SHAPE(M, K));
-    case_input(c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
-    case_input(c, EB_F32, DENSE, 1, SHAPE(N));
+static void make_linear_of(test_case *c, eb_dtype dtype, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed,
+                           int64_t activation) {
+    case_begin(c, "linear", dtype == EB_F64 ? 1e-15 * (double)(6 + K) : sum_tolerance(K),
+               "M=%ld N=%ld K=%ld dtype=%d layout=%d transposed=%d activation=%ld", (long)M, (long)N, (long)K, (int)dtype,
+               (int)x_layout, transposed, (long)activation);
+    case_input(c, dtype, x_layout, 1, SHAPE(M, K));
+    case_input(c, dtype, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
+    case_input(c, dtype, DENSE, 1, SHAPE(N));
     case_absent(c);
-    case_output(c, EB_F32, DENSE, SHAPE(M, N));
+    case_output(c, dtype, DENSE, SHAPE(M, N));
     c->node.n_ints = 2;
     c->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = transposed;
     c->ints[EB_INT_LINEAR_ACTIVATION] = activation;
     c->node.n_reals = 1;
     c->reals[EB_REAL_LINEAR_ALPHA] = 1;
+}
+
+static void make_linear(test_case *c, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed, int64_t activation) {
+    make_linear_of(c, EB_F32, M, N, K, x_layout, transposed, activation);
 }
 
 /* With the weight constant (packed at load) and not. */
@@ -37,19 +43,20 @@ static void add_linear(case_visitor *v, int64_t M, int64_t N, int64_t K, layout 
 }
 
 /* All parts of the epilogue, x with leading axes, the residual of any layout or in the output's own memory. */
-static void add_epilogue(case_visitor *v, int64_t M, int64_t N, int64_t K, int bias, layout residual_layout, int in_place,
-                         double alpha) {
+static void add_epilogue(case_visitor *v, eb_dtype dtype, int64_t M, int64_t N, int64_t K, int bias, layout residual_layout,
+                         int in_place, double alpha) {
     test_case c;
-    case_begin(&c, "linear", 2 * sum_tolerance(K), "epilogue M=3x%ld N=%ld K=%ld bias=%d layout=%d alpha=%g", (long)M,
-               (long)N, (long)K, bias, (int)residual_layout, alpha);
-    case_input(&c, EB_F32, DENSE, 1, SHAPE(3, M, K));
-    case_input(&c, EB_F32, DENSE, 1, SHAPE(N, K));
+    case_begin(&c, "linear", dtype == EB_F64 ? 1e-15 * (double)(6 + K) : 2 * sum_tolerance(K),
+               "epilogue M=3x%ld N=%ld K=%ld dtype=%d bias=%d layout=%d alpha=%g", (long)M, (long)N, (long)K, (int)dtype, bias,
+               (int)residual_layout, alpha);
+    case_input(&c, dtype, DENSE, 1, SHAPE(3, M, K));
+    case_input(&c, dtype, DENSE, 1, SHAPE(N, K));
     if (bias)
-        case_input(&c, EB_F32, bias == 2 ? SCATTERED : DENSE, 1, SHAPE(N));
+        case_input(&c, dtype, bias == 2 ? SCATTERED : DENSE, 1, SHAPE(N));
     else
         case_absent(&c);
-    case_input(&c, EB_F32, residual_layout, 1, SHAPE(3, M, N));
-    case_output(&c, EB_F32, DENSE, SHAPE(3, M, N));
+    case_input(&c, dtype, residual_layout, 1, SHAPE(3, M, N));
+    case_output(&c, dtype, DENSE, SHAPE(3, M, N));
     c.node.n_ints = 2;
     c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = 1;
     c.ints[EB_INT_LINEAR_ACTIVATION] = (M + N + K + 2 * bias + in_place) % (EB_ACTIVATION_RELU6 + 1);
@@ -251,13 +258,22 @@ void cases_linear(case_visitor *v) {
     for (int64_t K = 1023; K <= 1026; K++) add_linear(v, 3, 37, K, DENSE, 1, EB_ACTIVATION_GELU);
     add_linear(v, 16, 70, 2100, PADDED, 1, EB_ACTIVATION_SILU);
     add_linear(v, 300, 130, 40, SWAPPED, 0, EB_ACTIVATION_NONE);
-    for (int in_place = 0; in_place < 2; in_place++)
-        for (int bias = 0; bias < 3; bias++) {
-            add_epilogue(v, 7, 33, 17, bias, DENSE, in_place, 1);
-            add_epilogue(v, 5, 64, 40, bias, DENSE, in_place, -0.5);
-            add_epilogue(v, 2, 21, 1500, bias, DENSE, in_place, 0.25);
-            if (!in_place) add_epilogue(v, 4, 32, 9, bias, bias ? PADDED : SWAPPED, 0, 2);
-        }
+    for (int i = 0; i < 12; i++) {
+        const int in_place = i % 2, bias = i / 2 % 3;
+        const eb_dtype dtype = i < 6 ? EB_F32 : EB_F64;
+        add_epilogue(v, dtype, 7, 33, 17, bias, DENSE, in_place, 1);
+        add_epilogue(v, dtype, 5, 64, 40, bias, DENSE, in_place, -0.5);
+        add_epilogue(v, dtype, 2, 21, 1500, bias, DENSE, in_place, 0.25);
+        if (!in_place) add_epilogue(v, dtype, 4, 32, 9, bias, bias ? PADDED : SWAPPED, 0, 2);
+    }
+    for (int i = 0; i < 24; i++) { /* of float64: edges of rows and columns, blocks of k, both orders of the weight */
+        static const int64_t sizes[] = {1, 0, 7, 17, 200, 3}, depths[] = {5, 300, 0, 1};
+        test_case c;
+        make_linear_of(&c, EB_F64, sizes[i % 6], sizes[i / 2 % 6], depths[i % 4], (layout)(i / 4 % 4), i % 2,
+                       i % (EB_ACTIVATION_RELU6 + 1));
+        if (i == 6) case_specials(&c, 0);
+        visit_case(v, &c);
+    }
     add_specials(v);
     add_encodings(v);
     for (int i = 0; i < NARROW_WEIGHTS; i++) {
@@ -393,18 +409,20 @@ void cases_gated_linear(case_visitor *v) {
 
 /* --- matmul -------------------------------------------------------------------------------------------------------- */
 
-static void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch, layout how) {
+static void make_matmul(test_case *c, eb_dtype dtype, int64_t M, int64_t N, int64_t K, int transpose_a, int transpose_b, int batch,
+                        layout how) {
     int64_t a_batch[] = {2, 3}, b_batch[] = {2, 3};
     if (batch == 1) b_batch[0] = 1;
-    case_begin(c, "matmul", 0.5 * sum_tolerance(K), "M=%ld N=%ld K=%ld transpose=%d,%d batch=%d layout=%d", (long)M, (long)N,
-               (long)K, transpose_a, transpose_b, batch, (int)how);
+    case_begin(c, "matmul", dtype == EB_F64 ? 1e-15 * (double)(6 + K) : 0.5 * sum_tolerance(K),
+               "M=%ld N=%ld K=%ld dtype=%d transpose=%d,%d batch=%d layout=%d", (long)M, (long)N, (long)K, (int)dtype, transpose_a,
+               transpose_b, batch, (int)how);
     int64_t a_rows = transpose_a ? K : M, b_rows = transpose_b ? N : K;
-    case_input(c, EB_F32, how, 1, SHAPE(a_batch[0], a_batch[1], a_rows, M + K - a_rows));
+    case_input(c, dtype, how, 1, SHAPE(a_batch[0], a_batch[1], a_rows, M + K - a_rows));
     if (batch == 2)
-        case_input(c, EB_F32, how, 1, SHAPE(b_rows, K + N - b_rows));
+        case_input(c, dtype, how, 1, SHAPE(b_rows, K + N - b_rows));
     else
-        case_input(c, EB_F32, how, 1, SHAPE(b_batch[0], b_batch[1], b_rows, K + N - b_rows));
-    case_output(c, EB_F32, DENSE, SHAPE(2, 3, M, N));
+        case_input(c, dtype, how, 1, SHAPE(b_batch[0], b_batch[1], b_rows, K + N - b_rows));
+    case_output(c, dtype, DENSE, SHAPE(2, 3, M, N));
     c->node.n_ints = 2;
     c->ints[EB_INT_MATMUL_TRANSPOSE_A] = transpose_a;
     c->ints[EB_INT_MATMUL_TRANSPOSE_B] = transpose_b;
@@ -414,30 +432,34 @@ static void make_matmul(test_case *c, int64_t M, int64_t N, int64_t K, int trans
 
 static void time_matmul(case_visitor *v, int64_t M, int64_t N, int64_t K, int transpose_b) {
     test_case c;
-    make_matmul(&c, M, N, K, 0, transpose_b, 0, DENSE);
+    make_matmul(&c, EB_F32, M, N, K, 0, transpose_b, 0, DENSE);
     case_timed(&c, 12.0 * (double)(M * N * K), "6 x %ld x %ld x %ld transpose_b %d", (long)M, (long)K, (long)N, transpose_b);
     visit_case(v, &c);
 }
 
 void cases_matmul(case_visitor *v) {
     static const int64_t shapes[][3] = {{1, 1, 1},   {0, 5, 3},   {3, 0, 2},    {4, 6, 0},   {13, 31, 5},  {14, 32, 16},
-                                        {15, 33, 17}, {7, 16, 64}, {40, 48, 20}, {33, 65, 32}, {29, 90, 1030}};
+                                        {15, 33, 17}, {7, 16, 64}, {40, 48, 20}, {33, 65, 32}, {29, 90, 1030},
+                                        {1, 1, 9000}, {1, 700, 1030}, {70, 1, 300}, {4, 4, 4}, {3, 1, 3}, {1, 300, 0},
+                                        {300, 1, 1}, {200, 9, 300}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        for (int variant = 0; variant < 4; variant++) {
-            test_case c;
-            make_matmul(&c, shapes[i][0], shapes[i][1], shapes[i][2], variant & 1, variant >> 1, (int)i % 3, (layout)(i % 4));
-            visit_case(v, &c);
-        }
+        for (int variant = 0; variant < 4; variant++)
+            for (int dtype = EB_F32; dtype <= EB_F64; dtype++) {
+                test_case c;
+                make_matmul(&c, (eb_dtype)dtype, shapes[i][0], shapes[i][1], shapes[i][2], variant & 1, variant >> 1, (int)i % 3,
+                            (layout)(i % 4));
+                visit_case(v, &c);
+            }
     for (int i = 0; i < 2; i++) {
         test_case c;
-        make_matmul(&c, 20, 40, 12, 0, 1, 0, DENSE);
+        make_matmul(&c, EB_F32, 20, 40, 12, 0, 1, 0, DENSE);
         case_specials(&c, i);
         c.tolerance = 1e-5;
         visit_case(v, &c);
     }
     for (int i = 0; i < 8; i++) {
         test_case c;
-        make_matmul(&c, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, 0, 0, 2, DENSE);
+        make_matmul(&c, EB_F32, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, 0, 0, 2, DENSE);
         visit_case(v, &c);
     }
     time_matmul(v, 128, 128, 64, 1);

@@ -37,6 +37,16 @@ static void add_expanded(case_visitor *v) {
     visit_case(v, &c);
 }
 
+/* The last axis repeats each element `n` times, or the one in front of it does. */
+static void add_repeated(case_visitor *v, eb_dtype dtype, int64_t n, int is_last) {
+    test_case c;
+    case_begin(&c, "copy", 0, "dtype=%d repeated n=%ld last=%d", (int)dtype, (long)n, is_last);
+    eb_tensor *x = case_input(&c, dtype, DENSE, 100, SHAPE(3, is_last ? 300 : n, is_last ? n : 300));
+    x->stride[1] = is_last, x->stride[2] = !is_last;
+    case_output(&c, dtype, DENSE, SHAPE(3, is_last ? 300 : n, is_last ? n : 300));
+    visit_case(v, &c);
+}
+
 static void add_concat(case_visitor *v, eb_dtype dtype, int axis, layout how) {
     test_case c;
     case_begin(&c, "concat", 0, "dtype=%d axis=%d layout=%d", (int)dtype, axis, (int)how);
@@ -162,10 +172,11 @@ static void repeat_position(test_case *c, int64_t a, int64_t b) {
 }
 
 /* Values put into x [4, 6, n], or over it (`in_place`), at positions of its first axis or two; one is there twice. */
-static void add_index_put(case_visitor *v, eb_dtype dtype, int axes, layout how, int64_t n, int in_place, int64_t wrong) {
+static void add_index_put(case_visitor *v, eb_dtype dtype, int axes, layout how, int64_t n, int in_place, int adds,
+                          int64_t wrong) {
     test_case c;
-    case_begin(&c, "index_put", 0, "dtype=%d axes=%d layout=%d n=%ld wrong=%ld", (int)dtype, axes, (int)how, (long)n,
-               (long)wrong);
+    case_begin(&c, "index_put", 0, "dtype=%d axes=%d layout=%d n=%ld adds=%d wrong=%ld", (int)dtype, axes, (int)how, (long)n,
+               adds, (long)wrong);
     case_input(&c, dtype, how, 50, 3, (int64_t[]){4, 6, n});
     if (axes == 1)
         case_input(&c, dtype, how, 50, SHAPE(5, 6, n));
@@ -181,8 +192,37 @@ static void add_index_put(case_visitor *v, eb_dtype dtype, int axes, layout how,
     if (wrong) case_edit(&c, spoil_index, 2, wrong);
     case_output(&c, dtype, DENSE, SHAPE(4, 6, n));
     c.node.n_ints = 2;
-    c.ints[EB_INT_INDEX_PUT_AXES] = axes;
+    c.ints[EB_INT_INDEX_PUT_AXES] = axes, c.ints[EB_INT_INDEX_PUT_ACCUMULATE] = adds;
     if (in_place) c.in_place = 0;
+    visit_case(v, &c);
+}
+
+/* Values of `rank` axes, broadcast, put into x [4, 6, 5, n] at positions of `axes`, which broadcast from [9, 1] and [1, 2]:
+ * some are there several times, half of them count from the end. */
+static void add_index_put_block(case_visitor *v, eb_dtype dtype, eb_dtype index, int axes, int rank, int64_t n, int adds,
+                                int64_t wrong) {
+    test_case c;
+    case_begin(&c, "index_put", 0, "block dtype=%d index=%d axes=%d rank=%d n=%ld adds=%d wrong=%ld", (int)dtype, (int)index,
+               axes, rank, (long)n, adds, (long)wrong);
+    int64_t shape[] = {4, 6, 5, n}, result[5] = {0}, first = __builtin_ctz((unsigned)axes);
+    const int chosen = __builtin_popcount((unsigned)axes), is_adjacent = axes >> first == (1 << chosen) - 1;
+    const int front = is_adjacent ? (int)first : 0, whole = 4 - chosen + 2;
+    for (int axis = 0, kept = 0; axis < 4; axis++)
+        if (!(axes >> axis & 1)) result[kept < front ? kept : kept + 2] = shape[axis], kept++;
+    result[front] = 9, result[front + 1] = 2;
+    const double scale = dtype == EB_BOOL ? 2 : 50;
+    case_input(&c, dtype, DENSE, scale, 4, shape);
+    case_input(&c, dtype, rank % 2 ? SWAPPED : DENSE, scale, rank, result + whole - rank);
+    for (int axis = 0, i = 0; axis < 4; axis++)
+        if (axes >> axis & 1) {
+            case_input(&c, index, DENSE, (double)shape[axis], SHAPE(i != 1 ? 9 : 1, i == 0 ? 1 : 2));
+            if (index == EB_I64 && i < 2) case_edit(&c, count_from_end, c.node.n_inputs - 1, shape[axis]);
+            i++;
+        }
+    if (wrong) case_edit(&c, spoil_index, 2, wrong);
+    case_output(&c, dtype, DENSE, 4, shape);
+    c.node.n_ints = 2;
+    c.ints[EB_INT_INDEX_PUT_AXES] = axes, c.ints[EB_INT_INDEX_PUT_ACCUMULATE] = adds;
     visit_case(v, &c);
 }
 
@@ -190,10 +230,10 @@ enum { OWN, SHARED, SHARED_I32 }; /* an index for each element, or one for all e
 
 /* Positions drawn at random along an axis of x [n, 7, 33], some of them several times. */
 static void add_scatter(case_visitor *v, eb_dtype dtype, int64_t n, int axis, layout how, int indices, int in_place,
-                        int64_t wrong) {
+                        int reduce, int64_t wrong) {
     test_case c;
-    case_begin(&c, "scatter", 0, "dtype=%d n=%ld axis=%d layout=%d indices=%d wrong=%ld", (int)dtype, (long)n, axis,
-               (int)how, indices, (long)wrong);
+    case_begin(&c, "scatter", 0, "dtype=%d n=%ld axis=%d layout=%d indices=%d reduce=%d wrong=%ld", (int)dtype, (long)n, axis,
+               (int)how, indices, reduce, (long)wrong);
     int64_t shape[] = {n, 7, 33};
     case_input(&c, dtype, how, 50, 3, shape);
     /* An index moves rows only if it is as large as x on the axes behind. */
@@ -205,7 +245,7 @@ static void add_scatter(case_visitor *v, eb_dtype dtype, int64_t n, int axis, la
     case_input(&c, dtype, how, 50, SHAPE(axis == 0 ? n + 4 : n, axis == 1 ? 9 : 7, is_shared ? 33 : 34));
     case_output(&c, dtype, DENSE, 3, shape);
     c.node.n_ints = 2;
-    c.ints[EB_INT_SCATTER_AXIS] = axis, c.ints[EB_INT_SCATTER_REDUCE] = EB_SCATTER_REDUCE_NONE;
+    c.ints[EB_INT_SCATTER_AXIS] = axis, c.ints[EB_INT_SCATTER_REDUCE] = reduce;
     if (in_place) c.in_place = 0;
     visit_case(v, &c);
 }
@@ -229,6 +269,12 @@ void cases_copy(case_visitor *v) {
             add_permuted(v, copy_dtypes[d], 3, 70, 40, turn);
             add_permuted(v, copy_dtypes[d], 33, 1, 17, turn);
             add_permuted(v, copy_dtypes[d], 4, 0, 5, turn);
+            add_permuted(v, copy_dtypes[d], 2, 3, 900, turn); /* few long lines */
+            add_permuted(v, copy_dtypes[d], 1, 129, 1100, turn); /* more than a tile, and edges of cache lines */
+        }
+        for (int last = 0; last < 2; last++) {
+            add_repeated(v, copy_dtypes[d], 2, last);
+            add_repeated(v, copy_dtypes[d], 65, last);
         }
     }
     make_copy(&c, EB_F32, DENSE, SCALAR);
@@ -245,6 +291,51 @@ void cases_concat(case_visitor *v) {
     for (int d = 0; d < COPY_DTYPES; d++)
         for (int how = DENSE; how <= SCATTERED; how++)
             for (int axis = 0; axis < 3; axis++) add_concat(v, copy_dtypes[d], axis, (layout)how);
+}
+
+static void add_flip(case_visitor *v, eb_dtype dtype, layout how, int axes, int64_t b, int64_t n) {
+    test_case c;
+    case_begin(&c, "flip", 0, "dtype=%d layout=%d axes=%d b=%ld n=%ld", (int)dtype, (int)how, axes, (long)b, (long)n);
+    case_input(&c, dtype, how, 100, SHAPE(3, b, n));
+    case_output(&c, dtype, DENSE, SHAPE(3, b, n));
+    c.node.n_ints = 1;
+    c.ints[EB_INT_FLIP_AXES] = axes;
+    visit_case(v, &c);
+}
+
+void cases_flip(case_visitor *v) {
+    for (int d = 0; d < COPY_DTYPES; d++)
+        for (int how = DENSE; how <= SCATTERED; how++)
+            for (int axes = 1; axes < 8; axes++) {
+                add_flip(v, copy_dtypes[d], (layout)how, axes, 70, 67);
+                add_flip(v, copy_dtypes[d], (layout)how, axes, 300, 3);
+            }
+    add_flip(v, EB_F32, DENSE, 7, 1, 1);
+    add_flip(v, EB_F32, DENSE, 7, 0, 5);
+}
+
+/* `in_place`: the result takes over the memory of x. */
+static void add_triangle(case_visitor *v, eb_dtype dtype, layout how, int64_t rows, int64_t n, int64_t diagonal, int in_place) {
+    test_case c;
+    case_begin(&c, v->op, 0, "dtype=%d layout=%d rows=%ld n=%ld diagonal=%ld", (int)dtype, (int)how, (long)rows, (long)n, (long)diagonal);
+    case_input(&c, dtype, how, 100, SHAPE(2, rows, n));
+    case_output(&c, dtype, DENSE, SHAPE(2, rows, n));
+    c.node.n_ints = 1;
+    c.ints[EB_INT_TRIL_DIAGONAL] = diagonal;
+    if (in_place) c.in_place = 0;
+    visit_case(v, &c);
+}
+
+void cases_triangle(case_visitor *v) {
+    for (int d = 0; d < COPY_DTYPES; d++)
+        for (int how = DENSE; how <= SCATTERED; how++)
+            for (int64_t diagonal = -2; diagonal < 3; diagonal++) {
+                add_triangle(v, copy_dtypes[d], (layout)how, 5, 9, diagonal, 0);
+                add_triangle(v, copy_dtypes[d], (layout)how, 70, 33, 17 * diagonal, how == DENSE);
+            }
+    add_triangle(v, EB_F32, DENSE, 300, 700, 100, 0);
+    add_triangle(v, EB_F32, DENSE, 4, 0, 0, 0);
+    add_triangle(v, EB_F32, DENSE, 0, 4, 0, 0);
 }
 
 /* full and arange: no input; of an arange, `step` is the second number. */
@@ -368,13 +459,30 @@ static void time_index_put(case_visitor *v) {
 void cases_index_put(case_visitor *v) {
     for (int d = 0; d < INDEX_DTYPES; d++)
         for (int axes = 1; axes <= 3; axes += 2)
-            for (int64_t n = 0; n < 40; n += 13) {
-                add_index_put(v, index_dtypes[d], axes, DENSE, n, 0, 0);
-                add_index_put(v, index_dtypes[d], axes, DENSE, n, 1, 0);
-                add_index_put(v, index_dtypes[d], axes, SCATTERED, n, 0, 0);
+            for (int64_t n = 0; n < 40; n += 13)
+                for (int adds = 0; adds < 2; adds++) {
+                    add_index_put(v, index_dtypes[d], axes, DENSE, n, 0, adds, 0);
+                    add_index_put(v, index_dtypes[d], axes, DENSE, n, 1, adds, 0);
+                    add_index_put(v, index_dtypes[d], axes, SCATTERED, n, 0, adds, 0);
+                }
+    static const int axes[] = {1, 3, 6, 12, 2, 8, 5, 9, 10, 7, 13};
+    for (int dtype = EB_F32; dtype <= EB_BOOL; dtype++)
+        for (int i = 0; i < 11; i++)
+            for (int adds = 0; adds < 2; adds++) {
+                const int rank = 6 - __builtin_popcount((unsigned)axes[i]);
+                add_index_put_block(v, (eb_dtype)dtype, i % 2 ? EB_I32 : EB_I64, axes[i], rank, 7, adds, 0);
+                if (dtype < EB_F16 && rank > 1) add_index_put_block(v, (eb_dtype)dtype, EB_I64, axes[i], rank - 1 - i % 2, 1, adds, 0);
             }
-    add_index_put(v, EB_F32, 1, DENSE, 13, 0, 4);
-    add_index_put(v, EB_F32, 3, DENSE, 13, 0, -5);
+    for (int adds = 0; adds < 2; adds++) {
+        add_index_put(v, EB_F32, 1, DENSE, 13, 0, adds, 4);
+        add_index_put(v, EB_F32, 3, DENSE, 13, 0, adds, -5);
+        add_index_put(v, EB_F32, 1, DENSE, 3000, 0, adds, 0);                         /* sums are cut into columns */
+        add_index_put(v, EB_F32, 1, DENSE, 3000, 0, adds, 4);
+        add_index_put_block(v, EB_F32, EB_I64, 1, 3, 2999, adds, 0);
+        add_index_put_block(v, EB_I32, EB_I64, 5, 2, 2999, adds, 0);
+        add_index_put_block(v, EB_F64, EB_I32, 10, 3, 2999, adds, 0);
+        add_index_put_block(v, EB_F64, EB_I32, 4, 0, 2999, adds, 0);
+    }
     time_index_put(v);
 }
 
@@ -397,15 +505,21 @@ void cases_scatter(case_visitor *v) {
     for (int d = 0; d < INDEX_DTYPES; d++)
         for (int axis = 0; axis < 3; axis++)
             for (int indices = OWN; indices <= SHARED_I32; indices++) {
-                add_scatter(v, index_dtypes[d], 5, axis, DENSE, indices, 0, 0);
-                add_scatter(v, index_dtypes[d], 5, axis, DENSE, indices, 1, 0);
-                add_scatter(v, index_dtypes[d], 5, axis, SCATTERED, indices, 0, 0);
+                add_scatter(v, index_dtypes[d], 5, axis, DENSE, indices, 0, EB_SCATTER_REDUCE_NONE, 0);
+                add_scatter(v, index_dtypes[d], 5, axis, DENSE, indices, 1, EB_SCATTER_REDUCE_NONE, 0);
+                add_scatter(v, index_dtypes[d], 5, axis, SCATTERED, indices, 0, EB_SCATTER_REDUCE_NONE, 0);
             }
-    for (int axis = 0; axis < 3; axis++) {
-        add_scatter(v, EB_F32, 300, axis, DENSE, OWN, 0, 0); /* several tiles, of axes 1 and 2 */
-        add_scatter(v, EB_F32, 300, axis, DENSE, SHARED, 1, 0);
-        for (int64_t wrong = -1; wrong <= 400; wrong += 401) add_scatter(v, EB_F32, 5, axis, DENSE, axis % 2, 0, wrong);
-    }
+    for (int dtype = EB_F32; dtype < EB_BOOL; dtype++)
+        for (int axis = 0; axis < 3; axis++)
+            for (int indices = OWN; indices <= SHARED_I32; indices++)
+                for (int reduce = EB_SCATTER_REDUCE_SUM; reduce <= EB_SCATTER_REDUCE_AMIN; reduce++)
+                    add_scatter(v, (eb_dtype)dtype, 5, axis, indices ? DENSE : SCATTERED, indices, indices % 2, reduce, 0);
+    for (int reduce = EB_SCATTER_REDUCE_NONE; reduce <= EB_SCATTER_REDUCE_AMIN; reduce++)
+        for (int axis = 0; axis < 3; axis++) {
+            add_scatter(v, EB_F32, 300, axis, DENSE, OWN, 0, reduce, 0); /* several tiles, or sums that are cut into columns */
+            add_scatter(v, EB_F32, 300, axis, DENSE, SHARED, 1, reduce, 0);
+            for (int64_t wrong = -1; wrong <= 400; wrong += 401) add_scatter(v, EB_F32, 5, axis, DENSE, axis % 2, 0, reduce, wrong);
+        }
     time_scatter(v, OWN);
     time_scatter(v, SHARED);
 }

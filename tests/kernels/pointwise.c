@@ -20,16 +20,16 @@ void make_binary(test_case *c, const char *op, int64_t rows, int64_t n, int a_ki
     case_output(c, EB_F32, DENSE, 2, out);
 }
 
-static void add_where(case_visitor *v, int64_t rows, int64_t n, int kind) {
+static void add_where(case_visitor *v, eb_dtype dtype, int64_t rows, int64_t n, int kind) {
     test_case c;
-    case_begin(&c, "where", 0, "rows=%ld n=%ld kind=%d", (long)rows, (long)n, kind);
+    case_begin(&c, "where", 0, "type %d rows=%ld n=%ld kind=%d", (int)dtype, (long)rows, (long)n, kind);
     case_input(&c, EB_BOOL, DENSE, 2, SHAPE(kind == 1 ? 1 : rows, kind == 2 ? 1 : n));
-    case_input(&c, EB_F32, DENSE, 3, SHAPE(rows, n));
+    case_input(&c, dtype, DENSE, 3, SHAPE(rows, n));
     if (kind)
-        case_input(&c, EB_F32, DENSE, 3, SCALAR);
+        case_input(&c, dtype, DENSE, 3, SCALAR);
     else
-        case_input(&c, EB_F32, DENSE, 3, SHAPE(n));
-    case_output(&c, EB_F32, DENSE, SHAPE(rows, n));
+        case_input(&c, dtype, DENSE, 3, SHAPE(n));
+    case_output(&c, dtype, DENSE, SHAPE(rows, n));
     visit_case(v, &c);
 }
 
@@ -77,8 +77,29 @@ static void add_each_step(case_visitor *v, int64_t rows, int64_t n, layout how) 
     }
 }
 
+/* where(0 < x, x, bias) * c, from any type and to any, c a truth value that is read twice. */
+static void add_casts(case_visitor *v, int64_t rows, int64_t n, layout how) {
+    for (int32_t dtype = 0; dtype <= EB_BOOL; dtype++) {
+        test_case c;
+        case_begin(&c, "pointwise", 2e-6, "from type %d rows=%ld n=%ld", dtype, (long)rows, (long)n);
+        case_input(&c, dtype, how, 3, SHAPE(rows, n));
+        case_input(&c, dtype, DENSE, 3, SHAPE(rows, 1));
+        case_input(&c, EB_F32, DENSE, 3, SHAPE(n));
+        case_output(&c, dtype, DENSE, SHAPE(rows, n));
+        add_step(&c, EB_POINTWISE_PROGRAM_TO_FLOAT32, 0, -1, -1); /* 3 */
+        add_step(&c, EB_POINTWISE_PROGRAM_TO_FLOAT32, 1, -1, -1); /* 4 */
+        add_step(&c, EB_POINTWISE_PROGRAM_LT, 4, 3, -1); /* 5 */
+        add_step(&c, EB_POINTWISE_PROGRAM_TO_FLOAT32, 5, -1, -1); /* 6 */
+        add_step(&c, EB_POINTWISE_PROGRAM_WHERE, 5, 3, 2); /* 7 */
+        add_step(&c, EB_POINTWISE_PROGRAM_MUL, 7, 6, -1); /* 8 */
+        if (dtype != EB_F32) add_step(&c, EB_POINTWISE_PROGRAM_TO_FLOAT32 + dtype, 8, -1, -1);
+        visit_case(v, &c);
+    }
+}
+
 void cases_pointwise(case_visitor *v) {
     test_case c;
+    for (int64_t n = 0; n <= 300; n += 1 + n) add_casts(v, 3, n, (layout)(n % 4));
     for (int64_t n = 0; n <= 40; n += 1 + n % 3) add_each_step(v, 3, n, (layout)(n % 4));
     static const int64_t sizes[][2] = {{1, 511}, {2, 512}, {3, 513}, {1, 16385}, {2, 33000}, {700, 50}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
@@ -187,18 +208,21 @@ static void time_casts(case_visitor *v, const int64_t *shape) {
 }
 
 void cases_cast(case_visitor *v) {
-    static const eb_dtype types[] = {EB_F32, EB_I32, EB_I64, EB_BOOL, EB_F16, EB_BF16};
-    for (int i = 0; i < 36; i++)
-        for (int how = DENSE; how <= SCATTERED; how++) {
-            add_cast(v, types[i / 6], types[i % 6], 37, (layout)how);
-            if (how == DENSE) add_cast(v, types[i / 6], types[i % 6], 9000, DENSE);
-        }
+    for (int i = 0; i <= EB_BOOL; i++)
+        for (int j = 0; j <= EB_BOOL; j++)
+            for (int how = DENSE; how <= SCATTERED; how++) {
+                add_cast(v, (eb_dtype)i, (eb_dtype)j, 37, (layout)how);
+                if (how == DENSE) add_cast(v, (eb_dtype)i, (eb_dtype)j, 9000, DENSE);
+            }
     add_half_casts(v, EB_F16, 13);
     add_half_casts(v, EB_BF16, 16);
     for (int i = 0; i < STREAMS; i++) time_casts(v, streams[i]);
 }
 
-/* --- whole numbers ------------------------------------------------------------------------------------------------- */
+/* --- every type ---------------------------------------------------------------------------------------------------- */
+
+static const eb_dtype integers[] = {EB_I8, EB_U8, EB_I16, EB_I32, EB_I64};
+enum { INTEGERS = sizeof integers / sizeof integers[0] };
 
 /* Full words of bits, many of them equal and at the ends of their type. */
 static void put_words(test_case *c, int64_t i, int64_t b) {
@@ -208,29 +232,57 @@ static void put_words(test_case *c, int64_t i, int64_t b) {
     for (int64_t j = 0; j < c->bytes[i] / size; j++) {
         uint64_t bits = (uint64_t)random_below(1 << 24) << 40 ^ (uint64_t)random_below(1 << 24) << 20 ^ (uint64_t)random_below(1 << 24);
         int64_t value = j % 3 ? (int64_t)bits : ends[random_below(7)];
+        if (c->operands[i].dtype == EB_F64) value |= 1ll << 51; /* no signalling NaN, whose bits depend on the instructions */
         memcpy((char *)c->data[i] + j * size, &value, (size_t)size); /* the low bytes */
     }
+}
+
+/* 1 to 9 in place of 0, or -4 to 68: the widths of a shift. */
+static void put_divisors(test_case *c, int64_t is_shift, int64_t b) {
+    (void)b;
+    const int64_t size = eb_element_size(c->operands[1].dtype);
+    for (int64_t j = 0; j < c->bytes[1] / size; j++) {
+        char *at = (char *)c->data[1] + j * size;
+        int is_zero = 1;
+        for (int64_t k = 0; k < size; k++) is_zero &= at[k] == 0;
+        const int64_t value = is_shift ? random_below(73) - 4 : 1 + random_below(9);
+        if (is_shift || is_zero) memcpy(at, &value, (size_t)size);
+    }
+}
+
+static int is_unary(const char *op) {
+    return strstr(op, "not") || IS_ONE_OF(op, "neg", "abs", "relu", "sign", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round", "trunc", "isnan", "isinf");
 }
 
 /* Kinds as in make_binary. */
 static void add_integer(case_visitor *v, eb_dtype dtype, eb_dtype result, int64_t rows, int64_t n, int kind, int in_place) {
     test_case c;
-    int operands = strstr(v->op, "not") ? 1 : 2;
+    int operands = is_unary(v->op) ? 1 : 2;
     case_begin(&c, v->op, 0, "type %d rows=%ld n=%ld kind=%d", (int)dtype, (long)rows, (long)n, kind);
     for (int i = 0; i < operands; i++) {
         int is_value = operands == 2 && kind == 1 + i, is_row = kind == 3 && i == 1;
         case_input(&c, dtype, DENSE, 2, SHAPE(is_value || is_row ? 1 : rows, is_value ? 1 : n));
-        if (dtype != EB_BOOL) case_edit(&c, put_words, i, 0);
+        if (dtype != EB_BOOL && (dtype != EB_F64 || n % 2)) case_edit(&c, put_words, i, 0);
     }
+    if (IS_ONE_OF(v->op, "floor_div", "remainder", "fmod", "shift_left", "shift_right"))
+        case_edit(&c, put_divisors, v->op[0] == 's', 0);
     case_output(&c, result, DENSE, SHAPE(rows, n));
     if (in_place && kind == 0 && dtype == result) c.in_place = 0;
     visit_case(v, &c);
 }
 
 static void add_integers_of(case_visitor *v, eb_dtype dtype, eb_dtype result) {
-    for (int kind = 0; kind < 4; kind++) {
-        for (int64_t n = 1; n < 80; n += 1 + n % 7) add_integer(v, dtype, result, 3, n, kind, n % 2);
+    for (int kind = 0; kind < (is_unary(v->op) ? 1 : 4); kind++) {
+        for (int64_t n = 1; n < 80; n = 2 * n + 3) add_integer(v, dtype, result, 3, n, kind, n % 2);
         add_integer(v, dtype, result, 2, 20000, kind, 1);
+    }
+}
+
+/* Integers, and float64 where `has_reals`; `result` -1: of the same type. */
+static void add_types(case_visitor *v, int has_reals, int result) {
+    for (int i = 0; i < INTEGERS + has_reals; i++) {
+        const eb_dtype dtype = i < INTEGERS ? integers[i] : EB_F64;
+        add_integers_of(v, dtype, result < 0 ? dtype : (eb_dtype)result);
     }
 }
 
@@ -251,10 +303,7 @@ static void time_words(case_visitor *v, eb_dtype dtype, eb_dtype result) {
 void cases_integer(case_visitor *v) {
     const int is_logical = v->op[0] == 'l'; /* of bools alone; the others are bitwise */
     add_integers_of(v, EB_BOOL, EB_BOOL);
-    if (!is_logical) {
-        static const eb_dtype types[] = {EB_I32, EB_I64, EB_I8, EB_U8};
-        for (int i = 0; i < 4; i++) add_integers_of(v, types[i], types[i]);
-    }
+    if (!is_logical) add_types(v, 0, -1);
     if (IS_ONE_OF(v->op, "logical_and")) time_words(v, EB_BOOL, EB_BOOL);
 }
 
@@ -263,16 +312,21 @@ void cases_comparison(case_visitor *v) {
         add_comparison(v, 3, 1 + 20 * kind, kind);
         add_comparison(v, 2, 20000, kind);
     }
+    add_integers_of(v, EB_F64, EB_BOOL);
     if (v->op[0] == 'i') return; /* isnan and isinf are of floats */
-    add_integers_of(v, EB_I32, EB_BOOL);
-    add_integers_of(v, EB_I64, EB_BOOL);
+    add_types(v, 0, EB_BOOL);
+    add_integers_of(v, EB_BOOL, EB_BOOL);
     if (IS_ONE_OF(v->op, "eq")) time_words(v, EB_I64, EB_BOOL);
 }
 
 void cases_where(case_visitor *v) {
     for (int kind = 0; kind < 3; kind++)
-        for (int64_t n = 1; n < 40; n += 3) add_where(v, 7, n, kind);
+        for (int dtype = 0; dtype <= EB_BOOL; dtype++)
+            for (int64_t n = 1; n < 40; n += 3) add_where(v, (eb_dtype)dtype, 7, n, kind);
 }
+
+/* Ops that only integers have: shifts, and divisions that cut off. */
+void cases_of_integers(case_visitor *v) { add_types(v, 0, -1); }
 
 /* Where log and pow have results: other libraries take a slow way to a NaN. */
 static void make_positive(test_case *c, int64_t a, int64_t b) {
@@ -294,6 +348,8 @@ void cases_unary(case_visitor *v) {
     make_unary(&c, v->op, 3, 40000, DENSE);
     c.in_place = 0;
     visit_case(v, &c);
+    if (IS_ONE_OF(v->op, "neg", "abs", "relu", "sign")) add_types(v, 1, -1);
+    if (IS_ONE_OF(v->op, "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round", "trunc")) add_integers_of(v, EB_F64, EB_F64);
     if (!IS_ONE_OF(v->op, "gelu", "exp", "tanh", "relu", "expm1", "log", "log1p", "sin", "floor")) return;
     for (int i = 0; i < STREAMS; i++) {
         const int64_t rows = streams[i][0], n = streams[i][1];
@@ -326,10 +382,9 @@ void cases_binary(case_visitor *v) {
         make_binary(&c, v->op, kinds % 3, 33000, kinds % 4, kinds / 4);
         visit_case(v, &c);
     }
-    if (IS_ONE_OF(v->op, "add", "sub", "mul", "maximum", "minimum")) {
-        add_integers_of(v, EB_I32, EB_I32);
-        add_integers_of(v, EB_I64, EB_I64);
-    }
+    if (IS_ONE_OF(v->op, "add", "sub", "mul", "maximum", "minimum")) add_types(v, 1, -1);
+    if (IS_ONE_OF(v->op, "fmod", "remainder")) add_types(v, 0, -1);
+    if (IS_ONE_OF(v->op, "div")) add_integers_of(v, EB_F64, EB_F64);
     if (IS_ONE_OF(v->op, "add", "pow")) time_binary(v, 0, "");
     if (!IS_ONE_OF(v->op, "add")) return;
     time_binary(v, 1, " + 1 row");

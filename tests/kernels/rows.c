@@ -109,6 +109,7 @@ static void check_bits_of_two_ops(const char *op, int64_t n) {
     for (int64_t i = 0; i < one.bytes[0] / 4; i++) ((float *)two.data[0])[i] += ((float *)one.data[addend])[i];
     for (int32_t k = 0; k < eb_kernel_count(); k++) {
         if (strcmp(eb_kernel_describe(k).op, op) != 0 || !runs_here(k)) continue;
+        if (strcmp(eb_kernel_describe(k).variant, "doubles") == 0) continue;
         run_once(&one, k, one.data[y]);
         run_once(&two, k, two.data[y]);
         if (memcmp(one.data[y], two.data[y], (size_t)one.bytes[y]) != 0)
@@ -258,13 +259,14 @@ static void check_large_results(void) {
         eb_kernel_info info = eb_kernel_describe(k);
         if (strcmp(info.variant, "reference") == 0 || !runs_here(k)) continue;
         test_case c;
+        if (strcmp(info.variant, "doubles") == 0) continue;
         if (strcmp(info.op, "layer_norm") == 0 || strcmp(info.op, "rms_norm") == 0)
             make_norm(&c, info.op, ROWS / 2, WIDTH, 1, 1, DENSE);
-        else if (strstr(info.op, "softmax"))
+        else if (strstr(info.op, "softmax") && strcmp(info.variant, "columns") != 0)
             make_softmax(&c, info.op, ROWS, WIDTH, 1, DENSE);
         else if (strcmp(info.op, "add") == 0 && strcmp(info.types, "f32") == 0)
             make_binary(&c, info.op, ROWS, WIDTH, 0, 1);
-        else if (strcmp(info.op, "neg") == 0)
+        else if (strcmp(info.op, "neg") == 0 && strcmp(info.types, "f32") == 0)
             make_unary(&c, info.op, ROWS, WIDTH, DENSE);
         else if (strcmp(info.op, "pointwise") == 0)
             make_chain(&c, ROWS, WIDTH);
@@ -291,9 +293,29 @@ static void time_norms(case_visitor *v) {
         }
 }
 
+/* Of float64 instead of float32. */
+static void widen(test_case *c) {
+    for (int i = 0; i < c->node.n_inputs + c->node.n_outputs; i++) {
+        if (c->operands[i].dtype != EB_F32) continue;
+        c->operands[i].dtype = EB_F64;
+        c->bytes[i] = tensor_bytes(&c->operands[i]);
+    }
+    case_note(c, "double");
+}
+
 void cases_norm(case_visitor *v) {
     test_case c;
     for (int i = 0; i < WIDTHS; i++) {
+        for (int sum = 0; sum < 2; sum++) {
+            make_norm(&c, v->op, 1 + i % 5, widths[i], i % 2, sum, (layout)(i % 4));
+            if (i % 4 == 0) c.in_place = 0;
+            widen(&c);
+            visit_case(v, &c);
+        }
+        make_norm(&c, v->op, 3, widths[i], 1, 0, DENSE);
+        widen(&c);
+        case_specials(&c, 0);
+        visit_case(v, &c);
         make_norm(&c, v->op, 1 + i % 5, widths[i], i % 2, 0, (layout)(i % 4));
         visit_case(v, &c);
         make_norm(&c, v->op, 3, widths[i], 1, 0, DENSE);
@@ -333,7 +355,19 @@ void cases_softmax(case_visitor *v) {
         case_specials(&c, 0);
         visit_case(v, &c);
     }
+    for (int i = 0; i < WIDTHS; i++)
+        for (int rows = 2; rows < 200; rows = 3 * rows + 1) { /* over columns */
+            make_softmax(&c, v->op, rows, widths[i], 0, (layout)(i % 4));
+            case_note(&c, "columns");
+            visit_case(v, &c);
+            make_softmax(&c, v->op, rows + 1, widths[i], 0, DENSE);
+            c.in_place = 0;
+            case_specials(&c, 0);
+            visit_case(v, &c);
+        }
     make_softmax(&c, v->op, 3, 0, 1, DENSE);
+    visit_case(v, &c);
+    make_softmax(&c, v->op, 0, 3, 0, DENSE);
     visit_case(v, &c);
     make_softmax(&c, v->op, 700, 64, 1, DENSE);
     visit_case(v, &c);
@@ -345,6 +379,9 @@ void cases_softmax(case_visitor *v) {
         case_timed(&c, 5.0 * (double)(rows * n), "%ld x %ld", (long)rows, (long)n);
         visit_case(v, &c);
     }
+    make_softmax(&c, v->op, 21, 16384, 0, DENSE);
+    case_timed(&c, 5.0 * 21 * 16384, "21 x 16384 over columns");
+    visit_case(v, &c);
 }
 
 /* Ways to the same bits: kernels for two ops and for one, results that are large and parts of them. */

@@ -111,16 +111,23 @@ static void add_channels_first(case_visitor *v) {
         {.N = 0, .C = 4, .O = 5, .groups = 1, .axes = 1, .in = {3}, .kernel = {2}, .stride = {2}, .dilation = {1}},
         {.N = 1, .C = 5, .O = 20, .groups = 1, .axes = 2, .in = {8, 9}, .kernel = {3, 3}, .stride = {1, 1},
          .low = {1, 1}, .high = {1, 1}, .dilation = {1, 1}, .bias = 1, .residual = 1},
+        /* few results of a group: vectors along the places */
+        {.N = 2, .C = 6, .O = 6, .groups = 3, .axes = 2, .in = {70, 131}, .kernel = {5, 7}, .stride = {2, 3},
+         .low = {2, 4}, .high = {1, 3}, .dilation = {1, 2}, .bias = 1, .residual = 1, .activation = EB_ACTIVATION_RELU6},
+        {.N = 1, .C = 33, .O = 1, .groups = 1, .axes = 2, .in = {19, 25}, .kernel = {3, 3}, .stride = {2, 1},
+         .low = {0, 1}, .high = {0, 1}, .dilation = {2, 1}, .bias = 1, .residual = 1},
+        {.N = 1, .C = 4, .O = 4, .groups = 4, .axes = 3, .in = {4, 9, 17}, .kernel = {2, 3, 1}, .stride = {1, 1, 4},
+         .low = {1, 0, 0}, .high = {0, 3, 2}, .dilation = {2, 1, 1}},
     };
     test_case c;
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         make_conv(&c, &shapes[i]);
         visit_case(v, &c);
     }
-    for (int input = 0; input < 4; input++) {
-        make_conv(&c, &shapes[3]);
-        case_specials(&c, input);
-        if (input == 3) c.in_place = 3;
+    for (int input = 0; input < 8; input++) {
+        make_conv(&c, &shapes[input < 4 ? 3 : 5]);
+        case_specials(&c, input % 4);
+        if (input % 4 == 3) c.in_place = 3;
         visit_case(v, &c);
     }
 }

@@ -26,14 +26,15 @@ void bench(const char *isa, const char *part);
 
 case_provider cases_linear, cases_gated_linear, cases_matmul;                                /* linear.c */
 case_provider cases_conv, cases_conv_transpose;                                              /* spatial.c */
-case_provider cases_pool, cases_resample, cases_pad;                                         /* windows.c */
+case_provider cases_pool, cases_resample, cases_grid_sample, cases_pad;                      /* windows.c */
 case_provider cases_expand_depthwise, cases_attention, cases_selective_scan;                 /* files of their names */
 case_provider cases_norm, cases_embedding_norm, cases_softmax;                               /* rows.c */
 case_provider cases_rope;                                                                    /* heads.c */
 case_provider cases_unary, cases_binary, cases_where, cases_pointwise, cases_cast;           /* pointwise.c */
-case_provider cases_comparison, cases_integer;                                               /* pointwise.c */
+case_provider cases_comparison, cases_integer, cases_of_integers;                            /* pointwise.c */
 case_provider cases_reduction, cases_along_axis, cases_argsort;                              /* reduce.c */
-case_provider cases_copy, cases_concat, cases_embedding, cases_index_select;                 /* move.c */
+case_provider cases_copy, cases_concat, cases_flip, cases_triangle;                          /* move.c */
+case_provider cases_embedding, cases_index_select;                                           /* move.c */
 case_provider cases_gather, cases_index, cases_index_put, cases_scatter;                     /* move.c */
 case_provider cases_full, cases_arange;                                                      /* move.c */
 

@@ -54,6 +54,24 @@ static void add_image_pools(case_visitor *v) {
     }
 }
 
+/* Rows of the result of some vectors, of a part of one, and of several blocks (pool_rows.c); strides of 1 to 8. */
+static void add_wide_pools(case_visitor *v) {
+    static const int64_t widths[] = {14, 31, 33, 64, 67, 129, 260, 2500, 4700};
+    for (int i = v->op[0] == 'a'; i < 144; i += 2) {
+        image_shape s = {.N = 1, .H = 3 + i % 7, .W = widths[i / 2 % 9], .C = 1 + i % 3, .dilation = 1 + i % 5 / 4};
+        random_seed((uint64_t)i);
+        s.kernel_h = 1 + random_below(3), s.kernel_w = 1 + i / 16 % 9, s.stride = 1 + i / 2 % 8;
+        s.low_h = s.high_h = random_below(s.kernel_h), s.low_w = random_below(s.kernel_w), s.high_w = random_below(s.kernel_w);
+        s.bias = i % 4 / 2, s.how = i % 12 == 11 ? SWAPPED : DENSE;
+        if (s.dilation * (s.kernel_w - 1) >= s.W) continue;
+        test_case c;
+        make_image_pool(&c, v->op, &s, i % 3 == 0, 0);
+        case_note(&c, " wide %d", i);
+        if (i % 10 == 0) case_specials(&c, 0);
+        visit_case(v, &c);
+    }
+}
+
 /* Pictures of 64 channels: ResNet's of 3 x 3 / 2, and 2 x 2 / 2, with their channels last and first. */
 static void time_pools(case_visitor *v) {
     for (int i = 0; i < 4; i++) {
@@ -133,6 +151,7 @@ static void add_pool_axes(case_visitor *v, int i, int channels_last) {
 
 void cases_pool(case_visitor *v) {
     add_image_pools(v);
+    add_wide_pools(v);
     for (int i = v->op[0] == 'a'; i < 144; i += 2) add_pool_axes(v, i % 72, i / 72);
     for (int how = DENSE; how <= SCATTERED; how++)
         for (int past = 0; past < 2; past++) add_pool(v, (layout)how, past);
@@ -284,6 +303,32 @@ void cases_resample(case_visitor *v) {
                        (long)shape[3], taps);
             visit_case(v, &c);
         }
+}
+
+/* Images of every layout, blocks of points that are not full, groups of channels; `special`: input with NaN and huge numbers. */
+static void add_grid_sample(case_visitor *v, int i, eb_dtype dtype, layout how, int special) {
+    static const int64_t channels[] = {1, 3, 8, 140, 300}, rows[] = {1, 5, 16, 3, 130, 43};
+    const int64_t mode = i % 3, padding = i / 3 % 3, C = channels[i % 5], N = 1 + i % 2, H = 1 + i % 7, W = 1 + i % 11;
+    const int64_t R = rows[i % 6], M = 1 + i % 4;
+    test_case c;
+    case_begin(&c, "grid_sample", dtype == EB_F64 ? 1e-14 : 1e-6, "%ldx%ldx%ldx%ld at %ldx%ld, mode %ld padding %ld dtype %d layout %d special %d "
+               "number %d", (long)N, (long)C, (long)H, (long)W, (long)R, (long)M, (long)mode, (long)padding, (int)dtype, (int)how, special, i);
+    case_input(&c, dtype, how, 1, SHAPE(N, C, H, W));
+    case_input(&c, dtype, how, 1.5, SHAPE(N, R, M, 2));
+    case_output(&c, dtype, DENSE, SHAPE(N, C, R, M));
+    if (special) case_specials(&c, special - 1);
+    c.node.n_ints = 3;
+    c.ints[EB_INT_GRID_SAMPLE_MODE] = mode;
+    c.ints[EB_INT_GRID_SAMPLE_PADDING] = padding;
+    c.ints[EB_INT_GRID_SAMPLE_ALIGN_CORNERS] = i / 9 % 2;
+    visit_case(v, &c);
+}
+
+void cases_grid_sample(case_visitor *v) {
+    static const eb_dtype dtypes[] = {EB_F32, EB_F64, EB_F32, EB_BF16};
+    for (int i = 0; i < 90; i++) add_grid_sample(v, i, dtypes[i % 4], (layout)(i % 5 % 4), 0);
+    for (int i = 0; i < 18; i++)
+        for (int input = 1; input <= 2; input++) add_grid_sample(v, i, input == 2 && i % 2 ? EB_F64 : EB_F32, DENSE, input);
 }
 
 /* One pixel around pictures, in every mode. */

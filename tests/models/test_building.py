@@ -10,7 +10,15 @@ import torch
 
 from suites import models
 
-PICTURES = ("resnet18-tiny", "resnet50-tiny", "resnet50-imagenet-tiny", "cifar10-cnn-tiny", "efficientnet-lite0-tiny")
+PICTURES = (
+    "resnet18-tiny",
+    "resnet50-tiny",
+    "resnet50-imagenet-tiny",
+    "cifar10-cnn-tiny",
+    "efficientnet-lite0-tiny",
+    "resnext50-tiny",
+    "regnet-y-tiny",
+)
 LANGUAGE = ("gpt2-tiny", "qwen3-tiny", "stories15m-tiny", "smollm2-tiny", "mamba-tiny")
 LIGHT = ("mlp", "transformer", "transformer-tiny", "bert-tiny", "minilm-tiny", "minilm", *PICTURES, *LANGUAGE)
 SOME = ("mlp", "transformer-tiny", "bert-tiny", "cifar10-cnn-tiny", "gpt2-tiny", "mamba-tiny")
@@ -72,6 +80,13 @@ def test_building_leaves_the_environment_alone(monkeypatch):
     before = dict(os.environ)
     models.get("bert-tiny").build()
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(("name", "count"), [("resnext50", 25_028_904), ("regnet-y", 11_202_430)])
+def test_networks_of_groups_have_the_published_number_of_parameters(name, count):
+    with torch.device("meta"):
+        model = models.get(name).make({})
+    assert sum(p.numel() for p in model.parameters()) == count
 
 
 @pytest.mark.parametrize("widths", ["small", "large", "8-16-24-8"])

@@ -23,6 +23,7 @@ def test_the_promised_models_exist():
     tiny = ("transformer", "bert", "minilm", "resnet18", "resnet50", "resnet50-imagenet", "cifar10-cnn")
     tiny += ("gpt2", "qwen3", "stories15m", "smollm2", "mamba")
     promised = {"mlp", *tiny, *(f"{name}-tiny" for name in tiny), "efficientnet-lite0", "efficientnet-lite0-tiny"}
+    promised |= {"resnext50", "resnext50-tiny", "regnet-y", "regnet-y-tiny"}
     assert promised <= set(models.names())
 
 

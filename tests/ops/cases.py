@@ -432,6 +432,8 @@ for _dtype in ANY:
     case("slice", _dtype, any_of(4, 6, dtype=_dtype), axis=1, start=1, stop=5)
     case("concat", _dtype, any_of(4, 6, dtype=_dtype), any_of(4, 3, dtype=_dtype), axis=1)
     case("copy", _dtype, any_of(4, 6, dtype=_dtype))
+    case("flip", _dtype, any_of(4, 37, dtype=_dtype), axes=(1,))
+    case("windows", _dtype, any_of(4, 6, dtype=_dtype), axis=1, size=3, step=2)
 for _label, _from_shape, _to_shape in (
     ("to_scalar", (1, 1), ()),
     ("from_scalar", (), (1, 1, 1)),
@@ -472,6 +474,14 @@ case("concat", "front", normal(2, 3), normal(4, 3), axis=0)
 case("concat", "empty_part", normal(2, 3), normal(2, 0), normal(2, 2), axis=1)
 case("concat", "empty_all", normal(0, 3), normal(0, 2), axis=1)
 case("copy", "scalar", normal())
+for _axes in ((), (0,), (1,), (2,), (0, 2), (0, 1, 2)):
+    case("flip", f"axes_{''.join(map(str, _axes))}", normal(3, 17, 5), axes=_axes)
+case("flip", "empty", normal(2, 0, 3), axes=(0, 1))
+case("flip", "scalar", normal(), axes=())
+case("windows", "apart", normal(2, 11, 3), axis=1, size=2, step=4)
+case("windows", "whole", normal(4, 3), axis=0, size=4, step=7)
+case("windows", "of_nothing", normal(3, 4), axis=0, size=0, step=2)
+case("windows", "empty", normal(0, 4), axis=1, size=2)
 case("copy", "empty", normal(0, 3))
 
 # --- create -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine.ops import TABLE
-from tests.ops.case import ANY, FEW, FLOATS, Case, any_of, given, integers, into, normal
+from tests.ops.case import ANY, FEW, FLOATS, Case, any_of, eighths, given, integers, into, normal
 
 CASES: list[Case] = []
 case = into(CASES)
@@ -148,3 +148,18 @@ case("resample", "no_taps", normal(2, 5), given(np.zeros((3, 0)), "int64"), norm
 case("resample", "no_results", normal(2, 5), given(np.zeros((0, 2)), "int64"), normal(0, 2), axis=1)
 case("resample", "of_nothing", normal(2, 0), given([[-1], [-1]], "int64"), normal(2, 1), axis=1)
 case("resample", "special", given([FEW]), given([[0, 3], [1, -1], [2, 1], [5, 4]], "int64"), normal(4, 2), axis=1)
+
+# Coordinates of which no step is rounded: torch, which gets float64 here, rounds them otherwise than the definition.
+for _dtype in FLOATS:
+    case("grid_sample", _dtype, normal(2, 3, 4, 5, dtype=_dtype), eighths(2, 3, 2, 2, dtype=_dtype))
+for _mode in TABLE["grid_sample"].attributes["mode"].choices:
+    for _padding in TABLE["grid_sample"].attributes["padding"].choices:
+        for _align in (False, True):
+            _how = {"mode": _mode, "padding": _padding, "align_corners": _align}
+            case("grid_sample", f"{_mode}_{_padding}_{_align:d}", normal(2, 3, 4, 5), eighths(2, 6, 7, 2), **_how)
+            _special = given(np.array(FEW)[np.indices((len(FEW), len(FEW)))].T[None])
+            case("grid_sample", f"{_mode}_{_padding}_{_align:d}_special", normal(1, 2, 3, 1), _special, **_how)
+case("grid_sample", "of_special", given([[[FEW, FEW]]]), eighths(1, 4, 5, 2))
+case("grid_sample", "no_images", normal(0, 3, 4, 5), normal(0, 2, 2, 2))
+case("grid_sample", "no_channels", normal(2, 0, 4, 5), normal(2, 2, 2, 2))
+case("grid_sample", "no_points", normal(2, 3, 4, 5), normal(2, 0, 2, 2), mode="bicubic")

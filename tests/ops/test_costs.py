@@ -103,6 +103,7 @@ COUNTED = [
     ("max_pool", [f32(2, 3, 4, 6)], {**HALVES, "dilation": (1, 1)}, 36 * 4, 4 * (144 + 36)),
     ("avg_pool", [f32(2, 3, 4, 6)], HALVES, 36 * 4, 4 * (144 + 36)),
     ("pad", [f32(2, 3)], {"low": (0, 1), "high": (0, 1)}, 0, 4 * (6 + 10)),
+    ("grid_sample", [f32(2, 3, 4, 5), f32(2, 7, 1, 2)], {"mode": "bicubic"}, 2 * 16 * 42, 4 * (120 + 28 + 42)),
     ("resample", [f32(2, 3), i64(7, 2), f32(7, 2)], {"axis": 1}, 2 * 2 * 14, 4 * (6 + 14 + 14) + 8 * 14),
     # a state: 7 operations; an element: delta * x, bias and softplus (3), skip (2), gate (silu, product)
     ("selective_scan", SCAN, {}, 24 * (7 * 5 + 1), 4 * (3 * 24 + 4 * 5 + 2 * 6 * 5)),
@@ -141,6 +142,8 @@ COUNTED = [
     ("reshape", [f32(3, 4)], {"shape": (12,)}, 0, 96),
     ("expand", [f32(3, 1)], {"shape": (3, 4)}, 0, 12 + 48),
     ("slice", [f32(100, 4)], {"axis": 0, "start": 5, "stop": 7}, 0, 2 * 32),  # not the hundred rows
+    ("flip", [f32(3, 4)], {"axes": (1,)}, 0, 96),
+    ("windows", [f32(9)], {"axis": 0, "size": 4, "step": 2}, 0, 2 * 48),  # what a copy of the windows moves
     ("concat", [f32(2), f32(3)], {"axis": 0}, 0, 40),
     ("full", [], {"shape": (2, 3), "value": 1.0, "dtype": "float64"}, 0, 48),
     ("tril", [f32(3, 4)], {}, 0, 96),

@@ -277,6 +277,8 @@ TORCH: dict[str, Any] = {
     "slice": _slice,
     "concat": lambda *xs, axis: torch.cat(xs, axis),
     "copy": torch.clone,
+    "flip": lambda x, axes: x.flip(axes),
+    "windows": lambda x, axis, size, step: x.unfold(axis, size, step),
     "full": lambda shape, value, dtype: torch.full(shape, value, dtype=torch.float64).to(_torch_dtype(dtype)),
     "arange": lambda start, step, length, dtype: (start + step * torch.arange(length, dtype=torch.float64)).to(
         _torch_dtype(dtype)

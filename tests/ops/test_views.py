@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from engine.ops import TABLE, Layout, TensorType
 
 BUFFER = np.arange(4096, dtype=np.int64)
-VIEWS = {"reshape", "permute", "expand", "slice"}
+VIEWS = {"reshape", "permute", "expand", "slice", "windows"}
 bounded = settings(max_examples=150)
 
 
@@ -140,6 +140,14 @@ def test_expand_repeats_by_stride_zero_and_keeps_the_other_strides():
     assert check("expand", Layout((4, 1), (2, 5), 3), shape=(2, 4, 6)) == Layout((2, 4, 6), (0, 2, 0), 3)
     assert check("expand", Layout((1, 3), (5, 1)), shape=(1, 3)) == Layout((1, 3), (5, 1))
     assert check("expand", Layout((1,), (1,)), shape=(0,)) == Layout((0,), (0,))
+
+
+@bounded
+@given(layouts(), st.data())
+def test_windows_overlap_in_the_buffer(layout, data):
+    axis = data.draw(st.integers(0, len(layout.shape) - 1))
+    size, step = data.draw(st.integers(0, layout.shape[axis])), data.draw(st.integers(1, 3))
+    assert check("windows", layout, axis=axis, size=size, step=step) is not None
 
 
 def test_permute_takes_strides_along():

@@ -103,6 +103,10 @@ def _resample(x, index, weight, axis):
     return torch.stack(rows, axis) if rows else empty
 
 
+def _grid_sample(x, grid, mode, padding, align_corners):
+    return functional.grid_sample(x, grid, mode, padding, align_corners)
+
+
 SPATIAL: dict[str, Any] = {
     "conv": _conv,
     "conv_transpose": _conv_transpose,
@@ -110,4 +114,5 @@ SPATIAL: dict[str, Any] = {
     "avg_pool": _avg_pool,
     "pad": _pad,
     "resample": _resample,
+    "grid_sample": _grid_sample,
 }

@@ -177,3 +177,14 @@ def test_a_broadcast_beside_another_tensor_stays_where_it_is():
     one = g.constant(np.ones((1, 1, 1), np.float32))
     g.outputs = [g.emit("add", [wide, g.inputs[1]]), g.emit("add", [wide, one])]
     assert run_pass(g, "simplify_views") == [0]
+
+
+def test_a_permuted_flip_is_a_flip_of_the_permuted_value():
+    g = graph((2, 3, 4))
+    flipped = g.emit("flip", [g.inputs[0]], axes=(0, 2))
+    g.outputs = [g.emit("permute", [flipped], axes_order=(2, 0, 1))]
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    before = evaluate(g, [x])
+    run_pass(g, "simplify_views", "dead_code")
+    assert ops(g) == ["permute", "flip"]
+    np.testing.assert_array_equal(evaluate(g, [x]), before)

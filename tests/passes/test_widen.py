@@ -164,3 +164,20 @@ def test_without_a_wish_the_target_decides():
     assert set(types_between(found["triton"])) == {"bfloat16"}
     asked = engine.compile(model, (x,), engine.Config(target="triton", activations="float32"))
     assert "float32" in types_between(asked)
+
+
+class Moves(nn.Module):
+    def forward(self, x, y):
+        return torch.cat([x.flip(0), nn.functional.pad(y, (0, 2), value=0.3)]).mT.contiguous(), y.mT, torch.tanh(y.mT)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_what_is_only_moved_stays_narrow(name):
+    torch.manual_seed(0)
+    x, y = torch.randn(3, 6).to(NARROW[name]), torch.randn(5, 4).to(NARROW[name])
+    program = compiled(Moves(), x, y)
+    types = {node.op.name: node.outputs[0].dtype for node in program.graph.nodes}
+    assert {types[op] for op in ("flip", "pad", "concat")} == {name}
+    assert types["tanh"] == "float32"
+    for found, expected in zip(program(x, y)[:2], Moves()(x, y)[:2], strict=True):
+        assert torch.equal(found, expected)

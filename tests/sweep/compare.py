@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-FIRST_ONLY = ("topk", "sort", "kthvalue")
+FIRST_ONLY = ("topk", "sort", "kthvalue", "median")
 """Of these the positions are not compared: which of equal elements comes first differs from torch's."""
 
 _ULPS = 16

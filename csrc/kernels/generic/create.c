@@ -1,4 +1,4 @@
-/* full and arange of any dtype: a dense result, written once. */
+/* full and arange of any dtype, and the triangles of a matrix: a dense result, written once. */
 #include <string.h>
 
 #include "../../engine.h"
@@ -80,3 +80,51 @@ static eb_status run_arange(const eb_node *node, void *const *bases, int64_t beg
 
 const eb_kernel any_full__generic_rows = {plan, run_full};
 const eb_kernel any_arange__generic_rows = {plan, run_arange};
+
+/* --- tril and triu: of each row one run is copied, and one or two are cleared ----------------------------------------- */
+
+static int64_t rows_a_tile(const eb_tensor *y) {
+    return eb_max(1, TILE_BYTES / eb_max(1, y->shape[y->rank - 1] * eb_element_size(y->dtype)));
+}
+
+static eb_status plan_triangle(eb_node *node) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    if (x->dtype != y->dtype || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
+    if (x->shape[x->rank - 1] > 1 && x->stride[x->rank - 1] != 1) return EB_NEEDS_DENSE;
+    if (eb_size(y)) node->tiles = eb_ceil_div(eb_size(y) / y->shape[y->rank - 1], rows_a_tile(y));
+    return EB_OK;
+}
+
+static void run_triangle(const eb_node *node, void *const *bases, int64_t begin, int64_t end, int lower) {
+    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
+    const int64_t size = eb_element_size(y->dtype), n = y->shape[y->rank - 1], rows = y->shape[y->rank - 2];
+    const int64_t last = eb_min(eb_size(y) / n, end * rows_a_tile(y)), diagonal = eb_max(-rows, eb_min(n, node->ints[0]));
+    const eb_loop loop = eb_loop_axes(x, 0, x->rank - 1);
+    eb_cursor c;
+    begin *= rows_a_tile(y);
+    eb_cursor_seek(&loop, &c, begin);
+    for (int64_t i = begin; i < last; i++) {
+        const char *from = (const char *)eb_data(x, bases) + c.offset[0] * size;
+        char *to = (char *)eb_data(y, bases) + i * n * size;
+        const int64_t cut = eb_max(0, eb_min(n, i % rows + diagonal + lower)); /* of the part on the left */
+        const int64_t first = lower ? 0 : cut * size, kept = (lower ? cut : n - cut) * size;
+        memset(to + (lower ? kept : 0), 0, (size_t)(n * size - kept));
+        if (from != to) memcpy(to + first, from + first, (size_t)kept); /* else in place */
+        eb_cursor_advance(&loop, &c, 1);
+    }
+}
+
+static eb_status run_tril(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    run_triangle(node, bases, begin, end, 1);
+    return EB_OK;
+}
+
+static eb_status run_triu(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    run_triangle(node, bases, begin, end, 0);
+    return EB_OK;
+}
+
+const eb_kernel any_tril__generic_rows = {plan_triangle, run_tril};
+const eb_kernel any_triu__generic_rows = {plan_triangle, run_triu};

@@ -11,13 +11,16 @@ typedef struct {
 } tiling;
 EB_NODE_PLAN(tiling)
 
+enum { FILLED = 64 };
+
 typedef struct {
     int axis;                /* the last one that is padded; those behind it are a run of `run` bytes */
     int64_t n, low, high;    /* along it */
     int64_t lines, x_lines;  /* rows along the axis in front of it: of the result and of x */
     int64_t run, size, rows; /* size: of an element; rows: of the result */
+    int64_t x_line;          /* bytes from one row of x to the next */
     int64_t mode;
-    char filler[8];
+    char filler[FILLED];     /* again and again */
 } problem;
 
 static problem describe(const eb_node *node) {
@@ -27,10 +30,12 @@ static problem describe(const eb_node *node) {
     while (p.axis > 0 && !low[p.axis] && !high[p.axis]) p.axis--;
     p.n = x->shape[p.axis], p.low = low[p.axis], p.high = high[p.axis];
     p.lines = p.axis ? y->shape[p.axis - 1] : 1, p.x_lines = p.axis ? x->shape[p.axis - 1] : 1;
+    p.x_line = p.axis ? x->stride[p.axis - 1] * p.size : 0;
     p.run = p.size;
     for (int a = p.axis + 1; a < x->rank; a++) p.run *= x->shape[a];
     for (int a = 0; a < p.axis; a++) p.rows *= y->shape[a];
-    eb_store_any(x->dtype, p.filler, 0, 1, node->reals[EB_REAL_PAD_VALUE], 0);
+    for (int64_t i = 0; i < FILLED / p.size; i++)
+        eb_store_any(x->dtype, p.filler, i, 1, node->reals[EB_REAL_PAD_VALUE], 0);
     return p;
 }
 
@@ -38,8 +43,8 @@ static eb_status plan(eb_node *node) {
     enum { TILE_BYTES = 1 << 16 };
     const eb_tensor *x = eb_input(node, EB_IN_PAD_X), *y = eb_output(node);
     if (x->rank == 0 || x->dtype != y->dtype || !eb_is_dense(y)) return EB_NOT_APPLICABLE;
-    if (!eb_is_dense(x)) return EB_NEEDS_DENSE;
     const problem p = describe(node);
+    if (eb_size(x) && !eb_is_dense_from(x, p.axis)) return EB_NEEDS_DENSE;
     if (eb_size(y) == 0) return EB_OK;
     edit_tiling(node)->rows = eb_max(1, TILE_BYTES / (y->shape[p.axis] * p.run));
     node->tiles = eb_ceil_div(p.rows, tiling_of(node)->rows);
@@ -65,11 +70,15 @@ static inline void put(char *to, const char *from, int64_t bytes) {
         memcpy(to, from, (size_t)bytes);
 }
 
-/* `bytes` of fillers: what is there already, again and again. */
-static void fill(const problem *p, char *to, int64_t bytes) {
-    int64_t done = eb_min(bytes, p->size);
-    put(to, p->filler, done);
-    for (; done < bytes; done *= 2) put(to + done, to, eb_min(done, bytes - done));
+/* `bytes` of fillers, in pieces of constant size: no calls for the few elements beside a row. */
+static inline void fill(const problem *p, char *to, int64_t bytes) {
+    for (; bytes >= FILLED; bytes -= FILLED, to += FILLED) memcpy(to, p->filler, FILLED);
+    if (bytes & 32) memcpy(to, p->filler, 32), to += 32;
+    if (bytes & 16) memcpy(to, p->filler, 16), to += 16;
+    if (bytes & 8) memcpy(to, p->filler, 8), to += 8;
+    if (bytes & 4) memcpy(to, p->filler, 4), to += 4;
+    if (bytes & 2) memcpy(to, p->filler, 2), to += 2;
+    if (bytes & 1) *to = p->filler[0];
 }
 
 /* Places [begin, end) of a row that lie outside of x. */
@@ -82,26 +91,26 @@ static inline void put_around(const problem *p, const char *x, char *y, int64_t 
         put(y + (at + p->low) * p->run, x + source_of(p->mode, at, p->n) * p->run, p->run);
 }
 
-/* Row `row` of x, or a row of fillers where it is -1, with what is around it. */
-static void put_row(const problem *p, const char *x, int64_t row, char *y) {
-    if (row < 0 || p->n == 0) {
+/* A row of x, or a row of fillers where it is NULL, with what is around it. */
+static void put_row(const problem *p, const char *x, char *y) {
+    if (!x || p->n == 0) {
         fill(p, y, (p->low + p->n + p->high) * p->run);
         return;
     }
-    x += row * p->n * p->run;
     put_around(p, x, y, -p->low, 0);
     memcpy(y + p->low * p->run, x, (size_t)(p->n * p->run));
     put_around(p, x, y, p->n, p->n + p->high);
 }
 
-/* The plane of x, `x_lines` rows of it, that plane `plane` of the result is made of; -1: all of it is filler. */
+/* The element at which the plane of x begins, `x_lines` rows of it, that plane `plane` of the result is made of; -1: all of
+ * it is filler. */
 static int64_t plane_of(const eb_node *node, const problem *p, int64_t plane) {
     const eb_tensor *x = eb_input(node, EB_IN_PAD_X), *y = eb_output(node);
-    int64_t from = 0, step = 1;
-    for (int a = p->axis - 2; a >= 0; plane /= y->shape[a], step *= x->shape[a], a--) {
+    int64_t from = 0;
+    for (int a = p->axis - 2; a >= 0; plane /= y->shape[a], a--) {
         const int64_t at = source_of(p->mode, plane % y->shape[a] - node->ints[EB_INT_PAD_LOW + a], x->shape[a]);
         if (at < 0) return -1;
-        from += at * step;
+        from += at * x->stride[a];
     }
     return from;
 }
@@ -116,7 +125,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
         const int64_t plane = plane_of(node, &p, row / p.lines);
         for (int64_t line = row % p.lines; line < p.lines && row < last; line++, row++) {
             const int64_t at = source_of(p.mode, line - above, p.x_lines);
-            put_row(&p, x, plane < 0 || at < 0 ? -1 : plane * p.x_lines + at,
+            put_row(&p, plane < 0 || at < 0 ? NULL : x + plane * p.size + at * p.x_line,
                     (char *)eb_data(eb_output(node), bases) + row * whole);
         }
     }

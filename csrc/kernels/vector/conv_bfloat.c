@@ -54,11 +54,13 @@ static int64_t row_bytes(const problem *p) {
     return p->window > 1 ? count_pairs(p->in[COLUMN] * p->C) * (int64_t)sizeof(eb_pair) : 0;
 }
 
-static eb_status plan(eb_node *node) { return plan_conv(node, row_bytes); }
+static int fits(const eb_node *node) { return node->ints[EB_INT_CONV_GROUPS] == 1; }
+
+static eb_status plan(eb_node *node) { return fits(node) ? plan_conv(node, row_bytes) : EB_NOT_APPLICABLE; }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
     const eb_tensor *w = eb_input(node, input);
-    if (!has_direct_weight(node, input)) return NULL;
+    if (!has_direct_weight(node, input) || !fits(node)) return NULL;
     numbers[2] = has_windows(w->shape[1], w->rank > 3 ? w->shape[w->rank - 1] : 1);
     return choose_packing_of(&bfloat_panels_packing, 0, 1, numbers);
 }

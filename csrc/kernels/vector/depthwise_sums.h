@@ -26,7 +26,7 @@ EB_INLINE void sum_group(const group *g, const int KW, const int S, const int ed
         int64_t W;
         const float *line = line_of(g, i, edge, &W);
         if (KW) {
-            vf taps[5];
+            vf taps[7];
             EB_UNROLL
             for (int j = 0; j < KW; j++) taps[j] = vf_load(weight + j * EB_VL);
             weight += KW * EB_VL;
@@ -59,12 +59,13 @@ DEPTHWISE_FUNCTIONS(three_by_one, 3, 1)
 DEPTHWISE_FUNCTIONS(three_by_two, 3, 2)
 DEPTHWISE_FUNCTIONS(five_by_one, 5, 1)
 DEPTHWISE_FUNCTIONS(five_by_two, 5, 2)
+DEPTHWISE_FUNCTIONS(seven_by_one, 7, 1)
 
 static const group_function *functions_of(const problem *p) {
     if (p->dilation_w != 1 || p->stride_w > 2) return any_kernel;
     if (p->kernel_w == 3) return p->stride_w == 1 ? three_by_one : three_by_two;
     if (p->kernel_w == 5) return p->stride_w == 1 ? five_by_one : five_by_two;
-    return any_kernel;
+    return p->kernel_w == 7 && p->stride_w == 1 ? seven_by_one : any_kernel;
 }
 
 #endif

@@ -1,10 +1,11 @@
 /* What the `direct` kernels of conv share, whatever they multiply: conv over one to three spatial axes of channels-last images, as
- * an implicit product of matrices. Rows are places of the result, k runs over the kernel's planes, rows and columns, then the
+ * an implicit product of matrices for each group of channels. Rows are places of the result, k runs over the kernel's planes, rows and columns, then the
  * channels. The taps of a row of the kernel are neighbours in x, so k is made of pieces that lie in one piece in x: the product
  * finds them by two tables (gemm.h), of where a place begins and of where a piece does from there. Nothing is unfolded, and sums
  * stay in registers over pieces.
  *
- * Around a padded x its rows are first copied into scratch with their zeros. The weight is packed into panels whose k is in that
+ * Around a padded x its rows are first copied into scratch with their zeros, of several groups each alone, so that its taps are
+ * neighbours there, too. The weight is packed into panels whose k is in that
  * order. Strides and depths count groups of 4 bytes: a float, or two elements of bfloat16. A file that includes this header first
  * defines
  *
@@ -28,7 +29,8 @@ typedef struct {
 EB_NODE_PLAN(tiling)
 
 typedef struct {
-    int64_t C, O, in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], dilation[AXES];
+    int64_t C, O, groups; /* C, O: channels of x and of the result, a group */
+    int64_t in[AXES], out[AXES], kernel[AXES], stride[AXES], low[AXES], dilation[AXES];
     int copies;
     int64_t window, apart, width; /* columns of x that a column of the copy holds, how far apart, and its groups */
     /* What a tile reads, x itself or the copy: groups from column to column, row to row and one plane of the kernel to
@@ -57,7 +59,8 @@ enum { COLLIDING = 512, LINE = 16 };
 static problem describe(const eb_node *node) {
     const eb_tensor *x = eb_input(node, EB_IN_CONV_X), *w = eb_input(node, EB_IN_CONV_WEIGHT), *y = eb_output(node);
     const int64_t *ints = node->ints;
-    problem p = {.C = x->shape[x->rank - 1], .O = y->shape[y->rank - 1]};
+    const int64_t groups = ints[EB_INT_CONV_GROUPS], pixel = x->shape[x->rank - 1];
+    problem p = {.C = w->shape[1], .O = y->shape[y->rank - 1] / groups, .groups = groups};
     for (int a = 0; a < AXES; a++) {
         int own = axis_of(x->rank, a), present = own >= 0;
         p.in[a] = present ? x->shape[own + 1] : 1;
@@ -75,15 +78,16 @@ static problem describe(const eb_node *node) {
     if (is_window) p.kernel[COLUMN] = p.dilation[COLUMN] = 1;
     p.width = eb_ceil_div(p.window * p.C, CONV_GROUP);
     const int is_linear = p.kernel[PLANE] * p.kernel[ROW] * p.kernel[COLUMN] == 1;
-    const int collides = p.stride[COLUMN] % COLLIDING * (p.width % COLLIDING) % COLLIDING == 0;
-    p.copies |= is_linear && collides;
+    p.pitch = groups > 1 && !p.copies ? pixel : p.width;
+    const int collides = p.stride[COLUMN] % COLLIDING * (p.pitch % COLLIDING) % COLLIDING == 0;
+    if (is_linear && collides) p.copies = 1, p.pitch = p.width;
     for (int a = ROW; a <= COLUMN; a++) {
         p.pick[a] = p.copies && p.kernel[a] == 1 ? p.stride[a] : 1;
         p.step[a] = p.stride[a] / p.pick[a];
     }
     p.rows = reach_of(&p, ROW, tiling_of(node)->rows);
     p.columns = p.copies ? reach_of(&p, COLUMN, p.out[COLUMN]) : p.in[COLUMN];
-    p.pitch = p.width + (p.copies && collides ? LINE : 0);
+    if (p.copies && p.stride[COLUMN] % COLLIDING * (p.width % COLLIDING) % COLLIDING == 0) p.pitch += LINE;
     p.line = p.columns * p.pitch;
     p.plane = (p.copies ? p.rows : p.dilation[PLANE] * p.in[ROW]) * p.line;
     const int is_dense = p.pitch == p.width;
@@ -99,10 +103,12 @@ static problem describe(const eb_node *node) {
 static void cut(eb_node *node) {
     enum { X_BYTES = 256 << 10, TILES = 8, HEIGHTS = 8 };
     problem p = describe(node);
-    int64_t planes = eb_input(node, EB_IN_CONV_X)->shape[0] * p.out[PLANE], panels = eb_ceil_div(p.O, EB_NR);
-    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line);
+    int64_t planes = eb_input(node, EB_IN_CONV_X)->shape[0] * p.out[PLANE] * p.groups, panels = eb_ceil_div(p.O, EB_NR);
+    int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel[PLANE] * p.line * (p.copies ? p.groups : 1));
     int64_t enough = eb_max(eb_ceil_div(p.out[ROW] * planes, TILES), eb_ceil_div(HEIGHTS * EB_MR, p.out[COLUMN]));
     int64_t most = (fitting - reach_of(&p, ROW, 1)) / p.step[ROW] + 1;
+    /* But tiles of fewer rows than the kernel reaches over would copy most rows again, and a micro-tile takes some places. */
+    most = eb_max(most, eb_max(reach_of(&p, ROW, 1) / p.step[ROW], eb_ceil_div(EB_MR, p.out[COLUMN])));
     int64_t rows = eb_max(1, eb_min(eb_min(p.out[ROW], enough), most));
     edit_tiling(node)->row_tiles = eb_ceil_div(p.out[ROW], rows);
     edit_tiling(node)->rows = eb_ceil_div(p.out[ROW], tiling_of(node)->row_tiles);
@@ -122,7 +128,7 @@ static int64_t copy_bytes(const problem *p) {
 
 /* `row_bytes`: of memory that `conv_copy_row` needs. */
 static inline eb_status plan_conv(eb_node *node, int64_t (*row_bytes)(const problem *p)) {
-    if (!node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] != 1) return EB_NOT_APPLICABLE;
+    if (!node->ints[EB_INT_CONV_CHANNELS_LAST] || node->ints[EB_INT_CONV_GROUPS] < 1) return EB_NOT_APPLICABLE;
     eb_status status = check_conv_operands(node);
     if (status != EB_OK || eb_size(eb_output(node)) == 0) return status;
     cut(node);
@@ -137,7 +143,7 @@ static inline eb_status plan_conv(eb_node *node, int64_t (*row_bytes)(const prob
 }
 
 static inline int has_direct_weight(const eb_node *node, int32_t input) {
-    return input == EB_IN_CONV_WEIGHT && node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] == 1;
+    return input == EB_IN_CONV_WEIGHT && node->ints[EB_INT_CONV_CHANNELS_LAST] && node->ints[EB_INT_CONV_GROUPS] >= 1;
 }
 
 /* A row of the copy, with its zeros on both sides, from a row of x; x is NULL for one of the padding. `memory` has the bytes that
@@ -147,7 +153,7 @@ typedef void conv_copy_row(const problem *p, const float *x, float *to, void *me
 /* What `rows` rows of the result from `first` of plane `plane` on read of one picture. */
 EB_INLINE void copy_rows(const problem *p, const float *x, int64_t plane, int64_t first, int64_t rows, float *to,
                          conv_copy_row *copy_row, void *memory) {
-    const int64_t line = p->in[COLUMN] * p->C, reach = reach_of(p, ROW, rows);
+    const int64_t line = p->in[COLUMN] * p->C * p->groups, reach = reach_of(p, ROW, rows);
     for (int64_t i = 0; i < p->kernel[PLANE]; i++) {
         int64_t from_plane = plane * p->stride[PLANE] + i * p->dilation[PLANE] - p->low[PLANE];
         int is_plane = from_plane >= 0 && from_plane < p->in[PLANE];
@@ -186,15 +192,16 @@ EB_INLINE void run_panels(const problem *p, const eb_product *whole, int64_t o, 
     }
 }
 
-/* Some rows of a plane of a picture of the result: block `i` of all. */
+/* Some rows of a plane of a picture of the result, channels of one group: block `i` of all. Groups are innermost, because they
+ * share cache lines of x and of the result. */
 typedef struct {
-    int64_t picture, plane, first, rows, place; /* place: the first of its results, counted from the first of all */
+    int64_t group, picture, plane, first, rows, place; /* place: the first of its results, counted from the first of all */
 } rows_of_result;
 
 static rows_of_result block_at(const problem *p, const tiling *at, int64_t i) {
-    int64_t slice = i / at->row_tiles, first = i % at->row_tiles * at->rows;
+    const int64_t group = i % p->groups, slice = i / p->groups / at->row_tiles, first = i / p->groups % at->row_tiles * at->rows;
     int64_t rows = eb_min(at->rows, p->out[ROW] - first);
-    return (rows_of_result){slice / p->out[PLANE], slice % p->out[PLANE], first, rows,
+    return (rows_of_result){group, slice / p->out[PLANE], slice % p->out[PLANE], first, rows,
                             (slice * p->out[ROW] + first) * p->out[COLUMN]};
 }
 
@@ -202,7 +209,9 @@ EB_INLINE eb_status run_conv(const eb_node *node, void *const *bases, int64_t be
                              conv_copy_row *copy_row, conv_multiply *multiply) {
     const problem p = describe(node);
     const tiling *at = tiling_of(node);
-    const int64_t size = p.in[ROW] * p.in[COLUMN] * p.C, copy = copy_bytes(&p);
+    const int64_t size = p.in[ROW] * p.in[COLUMN] * p.C * p.groups, copy = copy_bytes(&p), N = p.O * p.groups;
+    const int64_t panels = eb_ceil_div(p.O, EB_NR) * EB_NR * p.pieces * p.depth; /* of a group */
+    const float *bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases), *w = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases);
     int64_t *places = (int64_t *)((char *)scratch + (node->joins ? 0 : copy));
     int64_t *pieces = places + at->rows * p.out[COLUMN];
     const float *residual = eb_optional_data(node, EB_IN_CONV_RESIDUAL, bases);
@@ -212,12 +221,10 @@ EB_INLINE eb_status run_conv(const eb_node *node, void *const *bases, int64_t be
     eb_product product = {.K = p.depth,
                           .x_row = p.step[COLUMN] * p.pitch,
                           .x_k = 1,
-                          .b = eb_data(eb_input(node, EB_IN_CONV_WEIGHT), bases),
                           .ldb = EB_NR,
-                          .ldy = p.O,
+                          .ldy = N,
                           .alpha = 1,
-                          .bias = eb_optional_data(node, EB_IN_CONV_BIAS, bases),
-                          .ldr = p.O,
+                          .ldr = N,
                           .activation = clamp > 0 ? NULL : activations[node->ints[EB_INT_CONV_ACTIVATION]],
                           .clamp = clamp,
                           .x_places = places,
@@ -229,13 +236,16 @@ EB_INLINE eb_status run_conv(const eb_node *node, void *const *bases, int64_t be
         rows_of_result r = block_at(&p, at, block);
         if (r.rows <= 0) continue;
         const float *x = (const float *)eb_data(eb_input(node, EB_IN_CONV_X), bases) + r.picture * p.in[PLANE] * size;
+        x += r.group * p.C;
         float *copied = node->joins ? (float *)((char *)eb_shared(node, bases) + block * copy) : scratch;
         if (p.copies && !is_join) copy_rows(&p, x, r.plane, r.first, r.rows, copied, copy_row, pieces + p.pieces);
         if (is_copy) continue;
         product.x = p.copies ? copied : x + r.plane * p.stride[PLANE] * size + r.first * p.stride[ROW] * p.line;
         product.M = r.rows * p.out[COLUMN];
-        product.y = y + r.place * p.O;
-        product.residual = residual ? residual + r.place * p.O : NULL;
+        product.b = w + r.group * panels;
+        product.bias = bias ? bias + r.group * p.O : NULL;
+        product.y = y + r.place * N + r.group * p.O;
+        product.residual = residual ? residual + r.place * N + r.group * p.O : NULL;
         int64_t o = job % at->column_tiles * at->panels * EB_NR;
         run_panels(&p, &product, o, eb_min(p.O, o + at->panels * EB_NR), multiply);
     }

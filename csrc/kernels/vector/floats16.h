@@ -65,6 +65,36 @@ EB_INLINE vf vf_load_bfloats(const void *p) {
 #endif
 }
 
+/* EB_VL floats as bfloat16, as bf16_of. */
+EB_INLINE void vf_store_bfloats(void *p, vf v) {
+    const vu bits = (vu)v;
+    const vu rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
+    const vu numbers = (vu)vi_select(v != v, (vi)quiet, (vi)rounded);
+#if defined(__AVX512F__) && EB_VL == 16
+    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16((__m512i)numbers));
+#elif defined(__AVX2__) && EB_VL == 8
+    const __m256i pairs = _mm256_packus_epi32((__m256i)numbers, (__m256i)numbers);
+    _mm_storeu_si128(p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 8)));
+#else
+    uint16_t narrow[EB_VL];
+    for (int i = 0; i < EB_VL; i++) narrow[i] = (uint16_t)numbers[i];
+    memcpy(p, narrow, sizeof narrow);
+#endif
+}
+
+/* EB_VL floats as halves, as half_of. */
+EB_INLINE void vf_store_halves(void *p, vf v) {
+#if defined(__AVX512F__) && EB_VL == 16
+    _mm256_storeu_si256(p, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__F16C__) && EB_VL == 8
+    _mm_storeu_si128(p, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+    uint16_t halves[EB_VL];
+    for (int i = 0; i < EB_VL; i++) halves[i] = (uint16_t)half_of(((vu)v)[i]);
+    memcpy(p, halves, sizeof halves);
+#endif
+}
+
 /* EB_VL halves as floats, exactly. They lie anywhere in memory. */
 EB_INLINE vf vf_load_halves(const void *p) {
 #if defined(__AVX512F__) && EB_VL == 16

@@ -64,7 +64,7 @@ static void cut(eb_node *node) {
     int64_t reach = (p.kernel_h - 1) * p.dilation_h + 1;
     int64_t fitting = X_BYTES / 4 / eb_max(1, p.kernel_d * p.W * p.C);
     int64_t all = p.out_d * p.out_h, lines = eb_max(1, eb_min(all, (fitting - reach) / p.stride_h + 1));
-    int64_t vectors = eb_ceil_div(p.O, EB_VL);
+    int64_t vectors = eb_ceil_div(p.O, lanes_of(p.each_out));
     tiling *at = edit_tiling(node);
     at->line_tiles = eb_ceil_div(all, lines);
     at->lines = eb_ceil_div(all, at->line_tiles);
@@ -102,7 +102,8 @@ static eb_status run_places(const eb_node *node, void *const *bases, int64_t beg
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t block = tile / at->vector_tiles, picture = block / at->line_tiles;
         int64_t first = block % at->line_tiles * at->lines, last = eb_min(p.out_d * p.out_h, first + at->lines);
-        int64_t o = tile % at->vector_tiles * at->vectors * EB_VL, o_end = eb_min(p.O, o + at->vectors * EB_VL);
+        const int64_t channels = at->vectors * lanes_of(p.each_out); /* a tile */
+        int64_t o = tile % at->vector_tiles * channels, o_end = eb_min(p.O, o + channels);
         int64_t from = picture * p.out_d * p.out_h * p.out_w * p.O;
         g.x = x + picture * p.D * p.H * p.W * p.C;
         g.residual = residual ? residual + from : NULL;
@@ -116,8 +117,10 @@ static eb_status run_places(const eb_node *node, void *const *bases, int64_t beg
 #define EB_PLACES_KERNEL(variant)                                                                                        \
     static eb_status plan(eb_node *node) { return plan_places(node, fits(node)); }                                       \
     static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {                      \
-        (void)numbers;                                                                                                   \
-        return input == EB_IN_CONV_WEIGHT && fits(node) ? &places : NULL;                                                \
+        if (input != EB_IN_CONV_WEIGHT || !fits(node)) return NULL;                                                      \
+        const int64_t lanes = lanes_of(eb_input(node, input)->shape[0] / node->ints[EB_INT_CONV_GROUPS]);                \
+        numbers[0] = lanes == EB_VL ? 0 : lanes;                                                                         \
+        return &places;                                                                                                  \
     }                                                                                                                    \
     static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {           \
         (void)scratch;                                                                                                   \

@@ -41,6 +41,14 @@ EB_INLINE vf vf_log(vf x) {
     return vf_select(x < 0.0f, vf_set(NAN), vf_log_sum(e, m - 1.0f));
 }
 
+/* log2: 3 ulp, and whole numbers exactly; NaN below 0. */
+EB_INLINE vf vf_log2(vf x) {
+    vf e;
+    vi n;
+    vf m = vf_split(x, &e, &n);
+    return vf_select(x < 0.0f, vf_set(NAN), e + vf_log_sum(vf_set(0), m - 1.0f) * 1.44269504f);
+}
+
 /* log1p: 2 ulp; NaN below -1. What 1 + x has rounded off is given back to the mantissa, where it is exact near 0. */
 EB_INLINE vf vf_log1p(vf x) {
     vf u = x + 1.0f, e;

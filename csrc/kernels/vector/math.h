@@ -102,6 +102,24 @@ EB_INLINE vf vf_exp2_reduced(vf x, vi *n) {
     return p;
 }
 
+/* exp2: 3 ulp; overflows to Inf, underflows through the denormals to 0. */
+EB_INLINE vf vf_exp2(vf x) {
+    vi n;
+    vf p = vf_exp2_reduced(vf_min(vf_set(129.0f), vf_max(vf_set(-151.0f), x)), &n);
+    return vf_scale(p, n);
+}
+
+/* sinh, cosh: 4 ulp. exp of the half where that of the whole overflows before they do. */
+EB_INLINE vf vf_sinh(vf x) {
+    vf size = vf_abs(x), half = vf_exp(size * 0.5f), e = vf_expm1(size);
+    vf small = (e + e / (e + 1.0f)) * 0.5f;
+    return vf_signed(vf_select(size > 80.0f, half * 0.5f * half, small), x);
+}
+EB_INLINE vf vf_cosh(vf x) {
+    vf size = vf_abs(x), half = vf_exp(size * 0.5f), e = vf_exp(size);
+    return vf_select(size > 80.0f, half * 0.5f * half, e * 0.5f + 0.5f / e);
+}
+
 /* 2^x for x <= 0 (attention, which scales by log2 e itself): 3 ulp; 0 below -126.5, where the result is
  * denormal. Four multiply-adds less than vf_exp_nonpositive: nothing is lost when the integer part is taken off. */
 EB_INLINE vf vf_exp2_nonpositive(vf x) {

@@ -1,5 +1,6 @@
 /* matmul: y = alpha * a @ b over broadcast batch axes, either operand transposed or with any strides. */
 #include "gemm.h"
+#include "matmul.h"
 
 typedef struct {
     int64_t row_tiles;    /* tiles over rows */
@@ -8,36 +9,10 @@ typedef struct {
 } tiling;
 EB_NODE_PLAN(tiling)
 
-typedef struct {
-    int64_t M, N, K, a_row, a_k, b_k, b_column, y_row;
-    eb_loop batch; /* operands: a, b, y */
-} shapes;
-
-static shapes describe(const eb_node *node) {
-    const eb_tensor *a = eb_input(node, EB_IN_MATMUL_A), *b = eb_input(node, EB_IN_MATMUL_B), *y = eb_output(node);
-    int a_k = a->rank - 1 - (node->ints[EB_INT_MATMUL_TRANSPOSE_A] != 0), a_row = 2 * a->rank - 3 - a_k;
-    int b_column = b->rank - 1 - (node->ints[EB_INT_MATMUL_TRANSPOSE_B] != 0), b_k = 2 * b->rank - 3 - b_column;
-    shapes s = {.M = y->shape[y->rank - 2],
-                .N = y->shape[y->rank - 1],
-                .K = a->shape[a_k],
-                .a_row = a->stride[a_row],
-                .a_k = a->stride[a_k],
-                .b_k = b->stride[b_k],
-                .b_column = b->stride[b_column],
-                .y_row = y->stride[y->rank - 2],
-                .batch = eb_loop_new(3)};
-    for (int axis = 0; axis < y->rank - 2; axis++) {
-        int64_t strides[3] = {eb_broadcast_stride(a, y->rank, axis), eb_broadcast_stride(b, y->rank, axis),
-                              y->stride[axis]};
-        eb_loop_axis(&s.batch, y->shape[axis], strides);
-    }
-    return s;
-}
-
 static eb_status plan(eb_node *node) {
     const eb_tensor *y = eb_output(node);
     if (y->stride[y->rank - 1] != 1 && y->shape[y->rank - 1] > 1) return EB_NOT_APPLICABLE;
-    shapes s = describe(node);
+    matmul_shapes s = matmul_shapes_of(node);
     eb_cut cut = cut_product(s.M, s.N, s.K);
     edit_tiling(node)->row_tiles = cut.row_tiles;
     edit_tiling(node)->column_tiles = cut.column_tiles;
@@ -48,7 +23,7 @@ static eb_status plan(eb_node *node) {
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
-    shapes s = describe(node);
+    matmul_shapes s = matmul_shapes_of(node);
     const float *a = eb_data(eb_input(node, EB_IN_MATMUL_A), bases);
     const float *b = eb_data(eb_input(node, EB_IN_MATMUL_B), bases);
     float *y = eb_data(eb_output(node), bases);

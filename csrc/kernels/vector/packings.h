@@ -10,9 +10,9 @@
 /* A weight as panels (gemm.h). Axis `columns` of the weight becomes the columns of panels, axis `depth` their rows. Each index
  * of the other axes is a tap:
  *
- *   [ceil(columns / EB_NR)][taps][depth][EB_NR], the last columns padded with zeros
+ *   [groups][ceil(columns / groups / EB_NR)][taps][depth][EB_NR], a group's last columns padded with zeros
  *
- * A piece has EB_NR columns of all taps. */
+ * A piece has EB_NR columns of all taps. The third number is how many groups the columns form; 0 means one. */
 #define panels_packing EB_PASTE(eb_panels_packing, __, EB_FLOAT_ISA, , , )
 extern const eb_packing panels_packing;
 

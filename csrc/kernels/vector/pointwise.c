@@ -3,6 +3,8 @@
 #include "../../stream.h"
 #include "activation.h"
 #include "circular.h"
+#include "elementwise.h"
+#include "floats16.h"
 #include "logarithm.h"
 
 enum {
@@ -36,31 +38,29 @@ static eb_status plan_loop(eb_node *node) {
     edit_tiling(node)->pieces = eb_ceil_div(size, TILE_ELEMENTS);
     edit_tiling(node)->elements = tiling_of(node)->pieces > 1 ? TILE_ELEMENTS : size;
     edit_tiling(node)->rows = eb_max(1, TILE_ELEMENTS / size);
-    edit_tiling(node)->stream = eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
+    edit_tiling(node)->stream = eb_output(node)->dtype == EB_F32 && eb_size(eb_output(node)) * 4 >= EB_STREAM_BYTES;
     node->tiles = eb_ceil_div(rows, tiling_of(node)->rows) * tiling_of(node)->pieces;
     return EB_OK;
 }
 
 static eb_status plan(eb_node *node) {
-    int first = node->n_inputs == 3 ? EB_IN_WHERE_A : 0; /* where: a condition comes first */
-    for (int i = first; i <= node->n_inputs; i++)
+    for (int i = 0; i <= node->n_inputs; i++)
         if (node->operands[i].dtype != EB_F32) return EB_NOT_APPLICABLE;
-    if (first && eb_input(node, EB_IN_WHERE_CONDITION)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
     return plan_loop(node);
 }
 
 /* One run of elements: pointers to the output and the inputs, and which of the inputs are one value. */
 typedef struct {
     float *y;
-    const void *input[3];
-    int is_value[3];
+    const void *input[2];
+    int is_value[2];
     int64_t count;
 } run_of;
 
 typedef void (*pointwise_function)(const run_of *r);
 
-/* The run in short pieces, each computed in cache and from there past it. `sizes`: bytes of an element of each input. */
-static void run_past_caches(run_of r, int n_inputs, const int64_t *sizes, pointwise_function function) {
+/* The run in short pieces, each computed in cache and from there past it. */
+static void run_past_caches(run_of r, int n_inputs, pointwise_function function) {
     float piece[PIECE], *y = r.y;
     for (int64_t left = r.count; left > 0; left -= r.count, y += r.count) {
         r.y = piece;
@@ -68,7 +68,7 @@ static void run_past_caches(run_of r, int n_inputs, const int64_t *sizes, pointw
         function(&r);
         eb_stream(y, piece, r.count * 4);
         for (int i = 0; i < n_inputs; i++)
-            if (!r.is_value[i]) r.input[i] = (const char *)r.input[i] + r.count * sizes[i];
+            if (!r.is_value[i]) r.input[i] = (const float *)r.input[i] + r.count;
     }
 }
 
@@ -79,12 +79,8 @@ static eb_status run_pointwise(const eb_node *node, void *const *bases, int64_t 
     int64_t pieces = tiling_of(node)->pieces, elements = tiling_of(node)->elements, each = tiling_of(node)->rows;
     const int streams = tiling_of(node)->stream != 0;
     float *y = eb_data(eb_output(node), bases);
-    const char *inputs[3];
-    int64_t sizes[3];
-    for (int i = 0; i < node->n_inputs; i++) {
-        inputs[i] = eb_data(eb_input(node, i), bases);
-        sizes[i] = eb_input(node, i)->dtype == EB_BOOL ? 1 : 4;
-    }
+    const float *inputs[2];
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = eb_data(eb_input(node, i), bases);
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t first = tile / pieces * each, last = eb_min(rows, first + each), start = tile % pieces * elements;
         run_of r = {.count = eb_min(elements, size - start)};
@@ -93,11 +89,11 @@ static eb_status run_pointwise(const eb_node *node, void *const *bases, int64_t 
         for (int64_t i = first; i < last; i++) {
             r.y = y + at.offset[0];
             for (int o = 0; o < node->n_inputs; o++) {
-                r.input[o] = inputs[o] + at.offset[o + 1] * sizes[o];
+                r.input[o] = inputs[o] + at.offset[o + 1];
                 r.is_value[o] = loop.stride[o + 1][inner] == 0;
             }
             if (streams)
-                run_past_caches(r, node->n_inputs, sizes, function);
+                run_past_caches(r, node->n_inputs, function);
             else
                 function(&r);
             if (i + 1 < last) eb_cursor_advance(&loop, &at, size); /* several rows a tile: each is whole */
@@ -163,6 +159,12 @@ UNARY(log, vf_log(a))
 UNARY(log1p, vf_log1p(a))
 UNARY(sin, vf_sin(a))
 UNARY(cos, vf_cos(a))
+UNARY(exp2, vf_exp2(a))
+UNARY(log2, vf_log2(a))
+UNARY(tan, vf_tan(a))
+UNARY(atan, vf_atan(a))
+UNARY(sinh, vf_sinh(a))
+UNARY(cosh, vf_cosh(a))
 UNARY(floor, vf_floor(a))
 UNARY(ceil, vf_ceil(a))
 UNARY(round, vf_round(a))
@@ -210,6 +212,36 @@ BINARY(mul, a *b)
 BINARY(div, a / b)
 BINARY(maximum, vf_maximum(a, b))
 BINARY(minimum, vf_minimum(a, b))
+BINARY(atan2, vf_atan2(a, b))
+
+/* What is left of a for whole quotients, of half of the lanes: exact for quotients below 2^29, whose product with a float has
+ * 53 bits. */
+EB_INLINE vd vd_rest(vd a, vd b) {
+    const vd magic = vd_set(0x1.8p52);
+    vd rest = a - ((a / b + magic) - magic) * b;
+    vd whole = vd_select(b < 0, -b, b);
+    return vd_select(a < 0, vd_select(rest > 0, rest - whole, rest), vd_select(rest < 0, rest + whole, rest));
+}
+/* Larger quotients, infinities and NaN lane by lane. */
+EB_INLINE vf vf_fmod(vf a, vf b) {
+    vd a0, a1, b0, b1;
+    vf_widen(a, &a0, &a1);
+    vf_widen(b, &b0, &b1);
+    vf rest = vf_signed(vf_narrow(vd_rest(a0, b0), vd_rest(a1, b1)), a);
+    const vi far = ~(vf_abs(a / b) < 0x1p28f) | ~(vf_abs(b) < INFINITY);
+    if (__builtin_expect(vi_any(far), 0))
+        for (int i = 0; i < EB_VL; i++)
+            if (far[i]) rest[i] = fmodf(a[i], b[i]);
+    return rest;
+}
+EB_INLINE vf vf_remainder(vf a, vf b) {
+    vf rest = vf_fmod(a, b);
+    return vf_select((rest != 0.0f) & ((rest < 0.0f) != (b < 0.0f)), rest + b, rest);
+}
+BINARY(fmod, vf_fmod(a, b))
+BINARY(remainder, vf_remainder(a, b))
+#define of_maximum_any of_maximum
+#define of_minimum_any of_minimum
 
 /* The powers that models write most are products, as torch computes them too. */
 BINARY_APPLY(pow_any, vf_pow(a, b))
@@ -221,26 +253,6 @@ static void apply_pow(const run_of *r) {
 }
 POINTWISE_RUN(pow, apply_pow)
 const eb_kernel EB_SYMBOL(pow, vector) = {plan, run_pow};
-
-/* --- where --------------------------------------------------------------------------------------------------------- */
-
-EB_INLINE vf choose(const run_of *r, int64_t i, int64_t count) {
-    int32_t lanes[EB_VL] = {0};
-    const uint8_t *condition = r->input[0];
-    for (int64_t l = 0; l < count; l++) lanes[l] = -(condition[r->is_value[0] ? 0 : i + l] != 0);
-    vi mask;
-    memcpy(&mask, lanes, sizeof mask);
-    return vf_select(mask, load_part(r->input[1], i, r->is_value[1], count),
-                     load_part(r->input[2], i, r->is_value[2], count));
-}
-
-static void apply_where(const run_of *r) {
-    int64_t i = 0;
-    for (; i + EB_VL <= r->count; i += EB_VL) vf_store(r->y + i, choose(r, i, EB_VL));
-    if (i < r->count) vf_store_part(r->y + i, choose(r, i, r->count - i), r->count - i);
-}
-POINTWISE_RUN(where, apply_where)
-const eb_kernel EB_SYMBOL(where, vector) = {plan, run_where};
 
 /* --- many ops in one pass ------------------------------------------------------------------------------------------ */
 

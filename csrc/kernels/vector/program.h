@@ -1,7 +1,8 @@
 /* A program of pointwise steps in one pass over memory, as threaded code: a block of eight vectors stays in registers, and
  * the function of each step ends by calling that of the next with them. Only operands that are not the step before's
  * result come from memory. Each step computes what the op alone computes, so the bits are those of the ops one after the
- * other. Included by pointwise.c, whose expressions these are.
+ * other. A truth value is 1 or 0. A cast of an input to float32 is a step like others; a cast at the end is part of the store. Included by pointwise.c,
+ * whose expressions these are.
  *
  * Chain of five, 64 x 768, one core: 15.8 us where each step went over a run in the first-level cache, which then takes
  * two loads and a store a vector and step. */
@@ -28,6 +29,7 @@ struct program_call {
     int64_t condition_step;
     int input, condition_input; /* whose x changes with the row; -1: none */
     int is_value;               /* the input is one value for the whole row */
+    element_function convert;   /* of a cast */
 };
 
 #define EB_NEXT c[1].function(c + 1, i, a0, a1, a2, a3, a4, a5, a6, a7)
@@ -61,6 +63,41 @@ static void step_stream(const program_call *c, int64_t i, EB_BLOCK) {
     float *x = operand_of(c, i);
 #define STREAM(l) vf_stream(x + l * EB_VL, a##l);
     EB_EACH(STREAM)
+}
+
+static void step_to_float32(const program_call *c, int64_t i, EB_BLOCK) {
+    _Alignas(64) float x[PROGRAM_BLOCK];
+    c->convert(x, c->x + i * c->step, NULL, NULL, PROGRAM_BLOCK);
+    EB_EACH(LOAD)
+    EB_NEXT;
+}
+/* A signalling NaN stays one here: a program goes on computing, which makes it quiet. */
+static void step_of_bfloats(const program_call *c, int64_t i, EB_BLOCK) {
+    const char *x = c->x + i * c->step;
+#define LOAD_BFLOATS(l) a##l = vf_load_bfloats(x + l * EB_VL * 2);
+    EB_EACH(LOAD_BFLOATS)
+    EB_NEXT;
+}
+static void step_of_halves(const program_call *c, int64_t i, EB_BLOCK) {
+    const char *x = c->x + i * c->step;
+#define LOAD_HALVES(l) a##l = vf_load_halves(x + l * EB_VL * 2);
+    EB_EACH(LOAD_HALVES)
+    EB_NEXT;
+}
+static void step_store_bfloats(const program_call *c, int64_t i, EB_BLOCK) {
+    char *y = c->x + i * c->step;
+#define STORE_BFLOATS(l) vf_store_bfloats(y + l * EB_VL * 2, a##l);
+    EB_EACH(STORE_BFLOATS)
+}
+static void step_store_halves(const program_call *c, int64_t i, EB_BLOCK) {
+    char *y = c->x + i * c->step;
+#define STORE_HALVES(l) vf_store_halves(y + l * EB_VL * 2, a##l);
+    EB_EACH(STORE_HALVES)
+}
+static void step_store_as(const program_call *c, int64_t i, EB_BLOCK) {
+    _Alignas(64) float x[PROGRAM_BLOCK];
+    EB_EACH(STORE)
+    c->convert(c->x + i * c->step, x, NULL, NULL, PROGRAM_BLOCK);
 }
 
 /* One operand. A long expression is a loop: eight copies of it would fill the cache of instructions. */
@@ -103,25 +140,57 @@ HEAVY(gelu_erf) HEAVY(gelu_tanh)
         a6 = of_##op(vf_load(x + 6 * EB_VL), a6), a7 = of_##op(vf_load(x + 7 * EB_VL), a7);        \
         EB_NEXT;                                                                                   \
     }
-TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(maximum) TWO(minimum)
+TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(maximum_any) TWO(minimum_any)
+/* With a number that is no NaN, the instruction alone answers NaN where the block has one. */
+#define BOUND(op, function)                                                                       \
+    static void step_bound_##op(const program_call *c, int64_t i, EB_BLOCK) {                      \
+        const vf x = vf_load(operand_of(c, i));                                                    \
+        a0 = function(x, a0), a1 = function(x, a1), a2 = function(x, a2), a3 = function(x, a3);    \
+        a4 = function(x, a4), a5 = function(x, a5), a6 = function(x, a6), a7 = function(x, a7);    \
+        EB_NEXT;                                                                                   \
+    }                                                                                              \
+    static void step_##op(const program_call *c, int64_t i, EB_BLOCK) {                            \
+        const int is_number = c->is_value && *operand_of(c, i) == *operand_of(c, i);               \
+        (is_number ? step_bound_##op : step_##op##_any)(c, i, a0, a1, a2, a3, a4, a5, a6, a7);     \
+    }
+BOUND(maximum, vf_max)
+BOUND(minimum, vf_min)
 LONG(pow_any, of_pow_any(a[l], vf_load(x + l * EB_VL)))
 static void step_pow(const program_call *c, int64_t i, EB_BLOCK) {
     float exponent = c->is_value ? *operand_of(c, i) : 0;
     (exponent == 2 ? step_square : exponent == 3 ? step_cube : step_pow_any)(c, i, a0, a1, a2, a3, a4, a5, a6, a7);
 }
+#define RELATION(op, sign) \
+    EB_INLINE vf of_##op(vf a, vf b) { return (vf)((a sign b) & (vi)vf_set(1.0f)); } \
+    TWO(op)
+RELATION(eq, ==) RELATION(ne, !=) RELATION(lt, <) RELATION(le, <=) RELATION(gt, >) RELATION(ge, >=)
+EB_INLINE vf of_isnan(vf a) { return of_ne(a, a); }
+EB_INLINE vf of_isinf(vf a) { return of_eq(vf_abs(a), vf_set(INFINITY)); }
+LIGHT(isnan) LIGHT(isinf)
 LONG(from_pow, of_pow_any(vf_load(x + l * EB_VL), a[l]))
 
-/* The block where the condition holds, or (from_) where it does not. */
+/* The block where the condition, bytes in memory or (made_) a kept result, holds, or (from_) where it does not. */
 EB_INLINE vf where_of(const program_call *c, int64_t i, int l, vf yes, vf no) {
     const uint8_t *condition = (const uint8_t *)c->condition + i * c->condition_step + l * EB_VL;
-    int32_t lanes[EB_VL];
-    for (int k = 0; k < EB_VL; k++) lanes[k] = -(condition[k] != 0);
-    vi mask;
-    memcpy(&mask, lanes, sizeof mask);
-    return vf_select(mask, yes, no);
+    return vf_select(vf_load_bytes(condition) != 0, yes, no);
 }
-LONG(where, where_of(c, i, l, a[l], vf_load(x + l * EB_VL)))
-LONG(from_where, where_of(c, i, l, vf_load(x + l * EB_VL), a[l]))
+EB_INLINE vf made_where_of(const program_call *c, int l, vf yes, vf no) {
+    return vf_select(vf_load((const float *)c->condition + l * EB_VL) != 0, yes, no);
+}
+#define SELECTION(name, chosen)                                            \
+    static void step_##name(const program_call *c, int64_t i, EB_BLOCK) { \
+        const float *x = operand_of(c, i);                                \
+        EB_EACH(chosen)                                                   \
+        EB_NEXT;                                                          \
+    }
+#define CHOSEN(l) a##l = where_of(c, i, l, a##l, vf_load(x + l * EB_VL));
+#define CHOSEN_FROM(l) a##l = where_of(c, i, l, vf_load(x + l * EB_VL), a##l);
+#define CHOSEN_MADE(l) a##l = made_where_of(c, l, a##l, vf_load(x + l * EB_VL));
+#define CHOSEN_FROM_MADE(l) a##l = made_where_of(c, l, vf_load(x + l * EB_VL), a##l);
+SELECTION(where, CHOSEN)
+SELECTION(from_where, CHOSEN_FROM)
+SELECTION(made_where, CHOSEN_MADE)
+SELECTION(from_made_where, CHOSEN_FROM_MADE)
 
 /* The functions of each step, by which operand the block is: the first (of where: the second), or the one after. */
 #define ONE_OPERAND(CODE, op) [EB_POINTWISE_PROGRAM_##CODE] = {step_##op, NULL}
@@ -154,18 +223,27 @@ static program_function *const program_functions[][2] = {
     TWO_OPERANDS(SUB, sub),
     TWO_OPERANDS(MUL, mul),
     TWO_OPERANDS(DIV, div),
-    TWO_OPERANDS(MAXIMUM, maximum),
-    TWO_OPERANDS(MINIMUM, minimum),
+    [EB_POINTWISE_PROGRAM_MAXIMUM] = {step_maximum, step_from_maximum_any},
+    [EB_POINTWISE_PROGRAM_MINIMUM] = {step_minimum, step_from_minimum_any},
     TWO_OPERANDS(POW, pow),
+    ONE_OPERAND(ISNAN, isnan),
+    ONE_OPERAND(ISINF, isinf),
+    TWO_OPERANDS(EQ, eq),
+    TWO_OPERANDS(NE, ne),
+    TWO_OPERANDS(LT, lt),
+    TWO_OPERANDS(LE, le),
+    TWO_OPERANDS(GT, gt),
+    TWO_OPERANDS(GE, ge),
     TWO_OPERANDS(WHERE, where),
 };
 
 /* --- from steps to calls ------------------------------------------------------------------------------------------- */
 
-/* Blocks in scratch: of kept results, of inputs that are one value a row, of what is left at the end of a row. */
+/* Blocks in scratch: of kept results, of inputs that are one value a row, of what is left at the end of a row. Elements have
+ * up to 8 bytes. */
 typedef struct {
-    float kept[PROGRAM_STEPS][PROGRAM_BLOCK], value[PROGRAM_INPUTS][PROGRAM_BLOCK];
-    float rest[PROGRAM_INPUTS][PROGRAM_BLOCK], result[PROGRAM_BLOCK];
+    float kept[PROGRAM_STEPS][PROGRAM_BLOCK];
+    double value[PROGRAM_INPUTS][PROGRAM_BLOCK], rest[PROGRAM_INPUTS][PROGRAM_BLOCK], result[PROGRAM_BLOCK];
 } program_blocks;
 
 /* The code and the operands of step s; an operand is an input, or n_inputs + a step. */
@@ -200,11 +278,30 @@ static program_call call_with(const eb_node *node, program_function *function, i
     return call;
 }
 
+EB_INLINE int is_cast(const eb_node *node, int s) { return node->ints[4 * s] >= EB_POINTWISE_PROGRAM_TO_FLOAT32; }
+
+/* Whether step s, the last one, casts to another type than float32. */
+EB_INLINE int is_last_cast(const eb_node *node, int s) { return node->ints[4 * s] > EB_POINTWISE_PROGRAM_TO_FLOAT32; }
+
 /* The calls of all steps but the last store; answers how many. */
 static int program_calls(const eb_node *node, program_blocks *blocks, program_call *calls) {
-    int count = 0, n_steps = node->n_ints / 4;
-    for (int s = 0; s < n_steps; s++) {
+    const int n_steps = node->n_ints / 4, ends_in_cast = is_last_cast(node, n_steps - 1);
+    int count = 0;
+    for (int s = 0; s < n_steps - ends_in_cast; s++) {
         const int64_t *operands = operands_of(node, s);
+        if (is_cast(node, s) && operands[0] >= node->n_inputs) { /* of a truth value, which is a float already */
+            if (chained_operand(node, s) < 0) calls[count++] = call_with(node, step_load, operands[0], blocks);
+            if (is_kept(node, s)) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
+            continue;
+        }
+        if (is_cast(node, s)) {
+            const int32_t dtype = eb_input(node, (int)operands[0])->dtype;
+            program_function *load = dtype == EB_BF16 ? step_of_bfloats : dtype == EB_F16 ? step_of_halves : step_to_float32;
+            calls[count] = call_with(node, load, operands[0], blocks);
+            calls[count++].convert = eb_casts[dtype][EB_F32];
+            if (is_kept(node, s)) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
+            continue;
+        }
         int first = first_operand(node, s), block = chained_operand(node, s);
         if (block < 0) {
             block = first;
@@ -216,7 +313,12 @@ static int program_calls(const eb_node *node, program_blocks *blocks, program_ca
             calls[count] = call_with(node, function, operands[other], blocks);
         else
             calls[count] = (program_call){.function = function, .input = -1, .condition_input = -1};
-        if (first) calls[count].condition_input = (int)operands[0]; /* results are floats, so it is an input */
+        if (first && operands[0] >= node->n_inputs) {
+            calls[count].function = block == first ? step_made_where : step_from_made_where;
+            calls[count].condition = (char *)blocks->kept[operands[0] - node->n_inputs];
+        } else if (first) {
+            calls[count].condition_input = (int)operands[0];
+        }
         count++;
         if (is_kept(node, s)) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
     }
@@ -245,18 +347,27 @@ EB_INLINE void run_block(const program_call *calls, int64_t i) {
 
 static eb_status plan_program(eb_node *node) {
     if (node->n_inputs > PROGRAM_INPUTS || node->n_ints > 4 * PROGRAM_STEPS) return EB_NOT_APPLICABLE;
-    for (int i = 0; i < node->n_inputs; i++)
-        if (eb_input(node, i)->dtype != EB_F32 && eb_input(node, i)->dtype != EB_BOOL) return EB_NOT_APPLICABLE;
-    if (eb_output(node)->dtype != EB_F32) return EB_NOT_APPLICABLE;
+    const int n_steps = node->n_ints / 4;
+    if (is_last_cast(node, n_steps - 1) && operands_of(node, n_steps - 1)[0] != node->n_inputs + n_steps - 2)
+        return EB_NOT_APPLICABLE;
     node->scratch_bytes = sizeof(program_blocks);
     return plan_loop(node);
 }
 
+static program_function *store_of(int32_t dtype) {
+    if (dtype == EB_BF16) return step_store_bfloats;
+    return dtype == EB_F32 ? step_store : dtype == EB_F16 ? step_store_halves : step_store_as;
+}
+
 /* `count` elements of y. The rest of a row that is no whole block is computed in blocks of its own. */
 static void run_row(program_call *calls, int n_calls, program_row *row, const eb_node *node, program_blocks *blocks,
-                    float *y, int64_t count) {
+                    char *y, int64_t count) {
+    const int32_t dtype = eb_output(node)->dtype;
+    const int64_t width = eb_element_size(dtype);
     const int streams = tiling_of(node)->stream && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
-    calls[n_calls] = (program_call){.function = streams ? step_stream : step_store, .x = (char *)y, .step = 4};
+    program_function *store = store_of(dtype);
+    if (streams) store = step_stream;
+    calls[n_calls] = (program_call){.function = store, .x = y, .step = width, .convert = eb_casts[EB_F32][dtype]};
     set_row(calls, n_calls, row);
     int64_t i = 0;
     for (; i + PROGRAM_BLOCK <= count; i += PROGRAM_BLOCK) run_block(calls, i);
@@ -266,10 +377,11 @@ static void run_row(program_call *calls, int n_calls, program_row *row, const eb
         memcpy(blocks->rest[k], row->x[k] + i * row->step[k], (size_t)((count - i) * row->step[k]));
         row->x[k] = (char *)blocks->rest[k];
     }
-    calls[n_calls] = (program_call){.function = step_store, .x = (char *)blocks->result};
+    calls[n_calls].function = store_of(dtype);
+    calls[n_calls].x = (char *)blocks->result;
     set_row(calls, n_calls, row);
     run_block(calls, 0);
-    memcpy(y + i, blocks->result, (size_t)(count - i) * 4);
+    memcpy(y + i * width, blocks->result, (size_t)((count - i) * width));
 }
 
 static eb_status run_program(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
@@ -289,7 +401,7 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
         for (int64_t r = first; r < last; r++) {
             program_row row;
             for (int k = 0; k < node->n_inputs; k++) {
-                const int64_t width = eb_input(node, k)->dtype == EB_BOOL ? 1 : 4;
+                const int64_t width = eb_element_size(eb_input(node, k)->dtype);
                 row.x[k] = (char *)eb_data(eb_input(node, k), bases) + at.offset[k + 1] * width;
                 row.step[k] = loop.stride[k + 1][inner] == 0 ? 0 : width;
                 row.is_value[k] = row.step[k] == 0;
@@ -298,12 +410,9 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
                 row.x[k] = (char *)blocks->value[k];
                 if (value == filled[k]) continue;
                 filled[k] = value;
-                if (width == 1)
-                    memset(blocks->value[k], *value, sizeof blocks->value[k]);
-                else
-                    for (int l = 0; l < PROGRAM_BLOCK; l++) blocks->value[k][l] = *(const float *)value;
+                eb_fill(row.x[k], value, PROGRAM_BLOCK, width);
             }
-            float *y = (float *)eb_data(eb_output(node), bases) + at.offset[0];
+            char *y = (char *)eb_data(eb_output(node), bases) + at.offset[0] * eb_element_size(eb_output(node)->dtype);
             run_row(calls, n_calls, &row, node, blocks, y, eb_min(elements, size - start));
             if (r + 1 < last) eb_cursor_advance(&loop, &at, size);
         }
@@ -312,4 +421,4 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
     return EB_OK;
 }
 
-const eb_kernel EB_SYMBOL(pointwise, vector) = {plan_program, run_program};
+const eb_kernel EB_PASTE(any_, pointwise, __, EB_ISA, _, vector) = {plan_program, run_program};

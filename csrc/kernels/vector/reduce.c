@@ -1,29 +1,39 @@
-/* Reductions over any set of axes: sum, mean, prod, var, amax and amin of floats, any and all of bools.
+/* Reductions over any set of axes: sum, mean, prod, var, amax, amin, any, all. Left to the reference are floats of 16 bits,
+ * and sums and products of integers of fewer than 64 bits, which programs widen.
  *
- * The axis whose elements are neighbours decides the form:
- *   inner   it is reduced: runs of it are taken in by several vectors, whose lanes meet at the end
- *   outer   it is kept: up to COLUMNS results are held in a buffer, and rows are taken in one after another
+ * Where elements are neighbours decides the form:
+ *   inner   along a reduced axis: runs of it are folded into one number
+ *   outer   along a kept axis: up to COLUMNS results are held in a buffer, into which rows are folded
+ *   tiles   along neither, or along a reduced axis too short for vectors: rows are collected before they are folded
  *
- * sum, mean, prod and var accumulate in double, as the reference does: every result is the exact one rounded to float,
- * but for the few ulp of a double. amax and amin are exact. NaN wins.
+ * float32 is summed in double, as by the reference: every result is the exact one rounded, but for the few ulp of a
+ * double. Integers wrap around. Extremes are exact; NaN wins.
  */
 #include "../../ops.h"
 #include "vec.h"
 
-typedef double vd_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
-typedef float vh_unaligned __attribute__((vector_size(EB_VL * 2), aligned(1), may_alias));
-typedef uint8_t vb __attribute__((vector_size(EB_VL * 4)));
-typedef uint8_t vb_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
-
 enum {
     TILE_ELEMENTS = 16384,
-    COLUMNS = 1024, /* results of the outer form that are held at once: their sums stay in L1, and a row is read by pages */
-    SUMS = 4       /* vectors of the inner form, so that additions do not wait for each other */
+    COLUMNS = 1024, /* results that are held at once: their sums stay in L1, and a row is read by pages */
+    SUMS = 4,       /* vectors of a run of floats, so that additions do not wait for each other */
+    ROWS = 2,       /* that are folded at once: a sum is read and written once for both */
+    SHORT_RUN = 16, /* elements: shorter runs are collected, */
+    FEWEST_RUNS = 8 /* if there are so many of them */
 };
+
+/* Folds of elements into the numbers at `to`: double for sums and products of floats, a byte for tests, else of the
+ * elements' type. `centre` is what var compares with, a number for each of `to`. */
+typedef struct {
+    void (*run)(const void *x, int64_t n, void *to, const double *centre);
+    void (*rows)(const void *x, int64_t step, int64_t rows, int64_t n, void *to, const double *centre);
+    int64_t first, size; /* the bits of the first number, and its bytes */
+} fold;
 
 typedef struct {
     eb_loop kept, reduced; /* operands x, y; and x */
-    int64_t columns;       /* outer form: results that are neighbours; inner form: 0 */
+    int64_t columns;       /* results that are neighbours in the outer form and in that of tiles; inner form: 0 */
+    int64_t column_step;   /* in x */
+    int64_t size, y_size;  /* of an element */
     double divisor;
 } problem;
 
@@ -41,8 +51,13 @@ static problem describe(const eb_node *node) {
             eb_loop_axis(&p.kept, x->shape[axis], strides);
         }
     }
-    int last = p.kept.rank - 1;
-    if (p.kept.stride[0][last] == 1 && p.kept.stride[1][last] == 1) p.columns = p.kept.shape[last];
+    const int last = p.kept.rank - 1, run = p.reduced.rank - 1;
+    const int is_run = p.reduced.stride[0][run] == 1 || p.reduced.shape[run] == 1;
+    const int is_short = p.reduced.shape[run] < SHORT_RUN && p.kept.shape[last] >= FEWEST_RUNS;
+    p.column_step = p.kept.stride[0][last];
+    if (p.kept.stride[1][last] == 1 && (p.column_step == 1 || !is_run || is_short)) p.columns = p.kept.shape[last];
+    p.size = eb_element_size(x->dtype);
+    p.y_size = eb_element_size(y->dtype);
     p.divisor = node->n_reals ? fmax(0, (double)p.reduced.count - node->reals[0]) : (double)p.reduced.count;
     return p;
 }
@@ -53,193 +68,260 @@ static int64_t piece_count(const problem *p) {
 }
 
 typedef struct {
-    int64_t pieces; /* pieces a tile */
+    int64_t pieces; /* a tile; a piece is a result (inner form), or up to COLUMNS of them */
 } tiling;
 EB_NODE_PLAN(tiling)
-static eb_status plan(eb_node *node, int32_t x_dtype, int32_t y_dtype) {
-    const eb_tensor *x = eb_input(node, 0), *y = eb_output(node);
-    if (x->dtype != x_dtype || y->dtype != y_dtype) return EB_NOT_APPLICABLE;
+static eb_status plan_fold(eb_node *node, const fold *f) {
+    const eb_tensor *x = eb_input(node, 0);
+    if (!f->run) return EB_NOT_APPLICABLE;
     problem p = describe(node);
     if (p.reduced.count == 0) return EB_NOT_APPLICABLE;
     if (p.kept.count == 0) return EB_OK;
-    int last = p.reduced.rank - 1;
-    if (!p.columns && p.reduced.stride[0][last] != 1 && p.reduced.shape[last] != 1)
+    const int run = p.reduced.rank - 1;
+    if (!p.columns && p.reduced.stride[0][run] != 1 && p.reduced.shape[run] != 1)
         return eb_is_dense(x) ? EB_NOT_APPLICABLE : EB_NEEDS_DENSE;
     edit_tiling(node)->pieces = eb_max(1, TILE_ELEMENTS / (p.reduced.count * eb_max(1, eb_min(p.columns, COLUMNS))));
     node->tiles = eb_ceil_div(piece_count(&p), tiling_of(node)->pieces);
     return EB_OK;
 }
-static eb_status plan_floats(eb_node *node) { return plan(node, EB_F32, EB_F32); }
-static eb_status plan_bools(eb_node *node) { return plan(node, EB_BOOL, EB_BOOL); }
 
-/* One piece: a result (inner form, columns 0), or up to COLUMNS of them. */
-typedef void (*reduce_piece)(const problem *p, const void *x, void *y, int64_t columns);
+/* `columns` elements, `step` apart. */
+static void collect(void *to, const void *x, int64_t columns, int64_t step, int64_t size) {
+    switch (size) {
+#define COLLECT(bytes, type)                                                                                           \
+    case bytes:                                                                                                        \
+        for (int64_t c = 0; c < columns; c++) ((type *)to)[c] = ((const type *)x)[c * step];                           \
+        break;
+        COLLECT(1, uint8_t)
+        COLLECT(2, uint16_t)
+        COLLECT(4, uint32_t)
+        COLLECT(8, uint64_t)
+    }
+}
 
-static eb_status run_reduction(const eb_node *node, void *const *bases, int64_t begin, int64_t end, reduce_piece function) {
+/* All that is reduced to one result. */
+static void fold_inner(const problem *p, const fold *f, const char *x, void *to, const double *centre) {
+    memcpy(to, &f->first, 8);
+    if (p->reduced.rank == 1) {
+        f->run(x, p->reduced.count, to, centre);
+        return;
+    }
+    eb_cursor at;
+    eb_cursor_seek(&p->reduced, &at, 0);
+    for (int64_t done = 0, n; done < p->reduced.count; done += n) {
+        n = eb_cursor_run(&p->reduced, &at, p->reduced.count);
+        f->run(x + at.offset[0] * p->size, n, to, centre);
+        eb_cursor_advance(&p->reduced, &at, n);
+    }
+}
+
+/* All that is reduced to `columns` results. */
+static void fold_columns(const problem *p, const fold *f, const char *x, void *to, const double *centre, int64_t columns) {
+    _Alignas(64) char collected[ROWS * COLUMNS * 8];
+    collect(to, &f->first, columns, 0, f->size);
+    eb_cursor at;
+    eb_cursor_seek(&p->reduced, &at, 0);
+    const int64_t step = p->reduced.stride[0][p->reduced.rank - 1];
+    for (int64_t done = 0, rows; done < p->reduced.count; done += rows) {
+        rows = eb_cursor_run(&p->reduced, &at, p->reduced.count);
+        const char *first = x + at.offset[0] * p->size;
+        if (p->column_step == 1) {
+            f->rows(first, step, rows, columns, to, centre);
+        } else {
+            rows = eb_min(rows, ROWS);
+            for (int64_t r = 0; r < rows; r++)
+                collect(collected + r * columns * p->size, first + r * step * p->size, columns, p->column_step, p->size);
+            f->rows(collected, columns, rows, columns, to, centre);
+        }
+        eb_cursor_advance(&p->reduced, &at, rows);
+    }
+}
+
+static void fold_piece(const problem *p, const fold *f, const char *x, void *to, const double *centre, int64_t columns) {
+    if (columns)
+        fold_columns(p, f, x, to, centre, columns);
+    else
+        fold_inner(p, f, x, to, centre);
+}
+
+/* With `squares`, of var: the fold is that of the sums, whose means are the centres of the squares. */
+static eb_status run_fold(const eb_node *node, void *const *bases, int64_t begin, int64_t end, const fold *f,
+                          const fold *squares, int divides) {
     problem p = describe(node);
-    int64_t size = eb_output(node)->dtype == EB_BOOL ? 1 : 4, each = tiling_of(node)->pieces, row = pieces_a_row(&p);
+    const int64_t each = tiling_of(node)->pieces, row = pieces_a_row(&p);
+    const int is_double = f->size == 8 && eb_output(node)->dtype != EB_I64;
+    const double divisor = divides ? p.divisor : 1;
     const char *x = eb_data(eb_input(node, 0), bases);
     char *y = eb_data(eb_output(node), bases);
-    for (int64_t i = begin * each; i < eb_min(piece_count(&p), end * each); i++) {
-        int64_t first = i % row * COLUMNS;
-        eb_cursor at;
-        eb_cursor_seek(&p.kept, &at, p.columns ? i / row * p.columns + first : i);
-        function(&p, x + at.offset[0] * size, y + at.offset[1] * size, p.columns ? eb_min(COLUMNS, p.columns - first) : 0);
+    double folded[COLUMNS], centre[COLUMNS];
+    const int64_t last = eb_min(piece_count(&p), end * each);
+    eb_cursor at;
+    if (!p.columns) eb_cursor_seek(&p.kept, &at, begin * each);
+    for (int64_t i = begin * each; i < last; i++) {
+        const int64_t first = p.columns ? i % row * COLUMNS : 0, columns = eb_min(COLUMNS, p.columns - first);
+        const int64_t results = eb_max(1, columns);
+        if (p.columns) eb_cursor_seek(&p.kept, &at, i / row * p.columns + first);
+        const char *from = x + at.offset[0] * p.size;
+        fold_piece(&p, f, from, folded, NULL, columns);
+        if (squares) {
+            for (int64_t c = 0; c < results; c++) centre[c] = folded[c] / (double)p.reduced.count;
+            fold_piece(&p, squares, from, folded, centre, columns);
+        }
+        char *to = y + at.offset[1] * p.y_size;
+        if (!is_double)
+            memcpy(to, folded, (size_t)(results * p.y_size));
+        else if (p.y_size == 8)
+            for (int64_t c = 0; c < results; c++) ((double *)to)[c] = folded[c] / divisor;
+        else
+            for (int64_t c = 0; c < results; c++) ((float *)to)[c] = (float)(folded[c] / divisor);
+        if (!p.columns) eb_cursor_advance(&p.kept, &at, 1);
     }
     return EB_OK;
 }
 
-/* --- both forms of one step ---------------------------------------------------------------------------------------- */
+/* --- folds --------------------------------------------------------------------------------------------------------- */
 
-EB_INLINE vd vd_load(const float *x) { return __builtin_convertvector(*(const vh_unaligned *)x, vd); }
-EB_INLINE vd vd_read(const double *x) { return *(const vd_unaligned *)x; }
-EB_INLINE void vd_write(double *x, vd v) { *(vd_unaligned *)x = v; }
-EB_INLINE vf vf_read(const float *x) { return vf_load(x); }
-EB_INLINE void vf_write(float *x, vf v) { vf_store(x, v); }
-EB_INLINE vb vb_set(uint8_t v) { return v - (vb){0}; }
-EB_INLINE vb vb_load(const uint8_t *x) { return *(const vb_unaligned *)x; }
-EB_INLINE vb vb_read(const uint8_t *x) { return vb_load(x); }
-EB_INLINE void vb_write(uint8_t *x, vb v) { *(vb_unaligned *)x = v; }
-
-/* STEP(name, input, type, vector, wide, one): a step takes v into the sum a; c is what it compares with (var: the mean,
- * else none). `wide` is the step of vectors, `one` that of numbers. Makes inner_<name>: all of a result's elements, and
- * outer_<name>: all rows into sums[columns]. */
-#define STEP(name, input, type, vector, wide, one)                                                                     \
-    static type run_##name(const input *x, int64_t n, type a, type centre) {                                           \
-        enum { WIDTH = sizeof(vector) / sizeof(type) };                                                                \
-        int64_t i = 0;                                                                                                 \
-        if (n >= SUMS * WIDTH) {                                                                                       \
-            vector sums[SUMS], c = vector##_set(centre);                                                               \
-            (void)c;                                                                                                   \
-            EB_UNROLL                                                                                                  \
-            for (int s = 0; s < SUMS; s++) sums[s] = vector##_set(name##_start);                                       \
-            for (; i + SUMS * WIDTH <= n; i += SUMS * WIDTH)                                                           \
-                EB_UNROLL                                                                                              \
-                for (int s = 0; s < SUMS; s++) {                                                                       \
-                    vector v = vector##_load(x + i + s * WIDTH);                                                       \
-                    sums[s] = wide(sums[s], v, c);                                                                     \
-                }                                                                                                      \
-            type lanes[SUMS * WIDTH];                                                                                  \
-            memcpy(lanes, sums, sizeof lanes);                                                                         \
-            for (int s = 0; s < SUMS * WIDTH; s++) a = name##_join(a, lanes[s]);                                       \
-        }                                                                                                              \
-        for (; i < n; i++) a = one(a, (type)x[i], centre);                                                             \
-        return a;                                                                                                      \
-    }                                                                                                                  \
-    static type inner_##name(const problem *p, const input *x, type centre) {                                          \
-        type a = name##_start;                                                                                         \
-        eb_cursor at;                                                                                                  \
-        eb_cursor_seek(&p->reduced, &at, 0);                                                                           \
-        for (int64_t done = 0; done < p->reduced.count;) {                                                             \
-            int64_t n = eb_cursor_run(&p->reduced, &at, p->reduced.count);                                             \
-            a = run_##name(x + at.offset[0], n, a, centre);                                                            \
-            eb_cursor_advance(&p->reduced, &at, n);                                                                    \
-            done += n;                                                                                                 \
-        }                                                                                                              \
-        return a;                                                                                                      \
-    }                                                                                                                  \
-    static void row_##name(const input *x, type *sums, const type *centre, int64_t n) {                                \
-        enum { WIDTH = sizeof(vector) / sizeof(type) };                                                                \
-        int64_t i = 0;                                                                                                 \
-        for (; i + WIDTH <= n; i += WIDTH) {                                                                           \
-            vector v = vector##_load(x + i), c = centre ? vector##_read(centre + i) : vector##_set(0);                 \
-            (void)c;                                                                                                   \
-            vector##_write(sums + i, wide(vector##_read(sums + i), v, c));                                             \
-        }                                                                                                              \
-        for (; i < n; i++) sums[i] = one(sums[i], (type)x[i], centre ? centre[i] : 0);                                 \
-    }                                                                                                                  \
-    static void outer_##name(const problem *p, const input *x, type *sums, const type *centre, int64_t n) {            \
-        for (int64_t i = 0; i < n; i++) sums[i] = name##_start;                                                        \
-        eb_cursor at;                                                                                                  \
-        eb_cursor_seek(&p->reduced, &at, 0);                                                                           \
-        for (int64_t done = 0; done < p->reduced.count; done++) {                                                      \
-            row_##name(x + at.offset[0], sums, centre, n);                                                             \
-            eb_cursor_advance(&p->reduced, &at, 1);                                                                    \
-        }                                                                                                              \
+/* step(a, v, c): takes v into a, where c is the centre. */
+#define FOLD_ROWS(name, from, type, step)                                                                              \
+    static void rows_##name(const void *x_, int64_t stride, int64_t rows, int64_t n, void *to_, const double *centre) { \
+        (void)centre;                                                                                                  \
+        type *restrict to = to_;                                                                                       \
+        const from *restrict x = x_;                                                                                   \
+        int64_t r = 0;                                                                                                 \
+        for (; r + ROWS <= rows; r += ROWS, x += ROWS * stride)                                                        \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const type a = step(to[i], x[i], centre[i]);                                                           \
+                to[i] = step(a, x[i + stride], centre[i]);                                                             \
+            }                                                                                                          \
+        for (int64_t i = 0; r < rows && i < n; i++) to[i] = step(to[i], x[i], centre[i]);                              \
     }
 
-#define add_step(a, v, c) ((a) + (v))
-#define multiply_step(a, v, c) ((a) * (v))
-#define square_step(a, v, c) ((a) + ((v) - (c)) * ((v) - (c)))
-#define add_join(a, b) ((a) + (b))
-static const double add_start = 0, multiply_start = 1, square_start = 0;
-#define multiply_join(a, b) ((a) * (b))
-#define square_join(a, b) ((a) + (b))
-STEP(add, float, double, vd, add_step, add_step)
-STEP(multiply, float, double, vd, multiply_step, multiply_step)
-STEP(square, float, double, vd, square_step, square_step)
+/* Of integers, whose order of folding is free: the compiler makes vectors of a run. */
+#define FOLD(name, from, type, step)                                                                                   \
+    FOLD_ROWS(name, from, type, step)                                                                                  \
+    static void run_##name(const void *x, int64_t n, void *to, const double *centre) {                                 \
+        (void)centre;                                                                                                  \
+        type a = *(type *)to;                                                                                          \
+        for (int64_t i = 0; i < n; i++) a = step(a, ((const from *)x)[i], 0);                                          \
+        *(type *)to = a;                                                                                               \
+    }
 
-#define larger_wide(a, v, c) vf_maximum(a, v)
-#define smaller_wide(a, v, c) vf_minimum(a, v)
-#define larger_join(a, v) (isnan(a) || (a) > (v) ? (a) : (v))
-#define smaller_join(a, v) (isnan(a) || (a) < (v) ? (a) : (v))
-#define larger_one(a, v, c) larger_join(a, v)
-#define smaller_one(a, v, c) smaller_join(a, v)
-static const float larger_start = -INFINITY, smaller_start = INFINITY;
-STEP(larger, float, float, vf, larger_wide, larger_one)
-STEP(smaller, float, float, vf, smaller_wide, smaller_one)
+/* Of floats. wide: the step of vectors; join: of two folded numbers, wide_join: of vectors of them. */
+#define FOLD_FLOATS(name, from, type, vector, load, first, wide, wide_join, step, join)                                \
+    FOLD_ROWS(name, from, type, step)                                                                                  \
+    static void run_##name(const void *x_, int64_t n, void *to, const double *centre) {                                \
+        enum { WIDTH = sizeof(vector) / sizeof(type) };                                                                \
+        const from *x = x_;                                                                                            \
+        const type c = centre ? (type)*centre : 0;                                                                     \
+        type a = *(type *)to;                                                                                          \
+        int64_t i = 0;                                                                                                 \
+        (void)c;                                                                                                       \
+        if (n >= WIDTH) {                                                                                              \
+            vector sums[SUMS];                                                                                         \
+            EB_UNROLL                                                                                                  \
+            for (int s = 0; s < SUMS; s++) sums[s] = (type)(first) - (vector){0};                                      \
+            for (; i + SUMS * WIDTH <= n; i += SUMS * WIDTH)                                                           \
+                EB_UNROLL                                                                                              \
+                for (int s = 0; s < SUMS; s++) sums[s] = wide(sums[s], load(x + i + s * WIDTH), c);                    \
+            for (; i + WIDTH <= n; i += WIDTH) sums[0] = wide(sums[0], load(x + i), c);                                \
+            sums[0] = wide_join(sums[0], sums[1]);                                                                     \
+            sums[2] = wide_join(sums[2], sums[3]);                                                                     \
+            sums[0] = wide_join(sums[0], sums[2]);                                                                     \
+            type lanes[WIDTH];                                                                                         \
+            memcpy(lanes, &sums[0], sizeof lanes);                                                                     \
+            EB_UNROLL                                                                                                  \
+            for (int l = 0; l < WIDTH; l++) a = join(a, lanes[l]);                                                     \
+        }                                                                                                              \
+        for (; i < n; i++) a = step(a, x[i], c);                                                                       \
+        *(type *)to = a;                                                                                               \
+    }
 
-#define or_step(a, v, c) ((a) | (v))
-#define and_wide(a, v, c) ((a) & (vb)((v) != 0))
-#define and_one(a, v, c) ((v) ? (a) : 0)
-#define or_join(a, b) ((a) | (b))
-#define and_join(a, b) ((a) & (b))
-static const uint8_t or_start = 0, and_start = 0xff;
-STEP(or, uint8_t, uint8_t, vb, or_step, or_step)
-STEP(and, uint8_t, uint8_t, vb, and_wide, and_one)
+typedef double vd_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
+#define LOAD_DOUBLES(x) (*(const vd_unaligned *)(x))
 
 /* --- kernels ------------------------------------------------------------------------------------------------------- */
 
-/* `finish` makes the result of the sum a. */
-#define REDUCTION(op, input, output, type, step, finish)                                                               \
-    static void piece_##op(const problem *p, const void *x, void *y, int64_t columns) {                                \
-        type sums[COLUMNS], *result = sums;                                                                            \
-        if (columns)                                                                                                   \
-            outer_##step(p, (const input *)x, sums, NULL, columns);                                                    \
-        else                                                                                                           \
-            *result = inner_##step(p, (const input *)x, 0);                                                            \
-        for (int64_t i = 0; i < eb_max(1, columns); i++) {                                                             \
-            type a = result[i];                                                                                        \
-            ((output *)y)[i] = (output)(finish);                                                                       \
-        }                                                                                                              \
-    }                                                                                                                  \
-    REDUCTION_RUN(op)
-#define REDUCTION_RUN(op)                                                                                              \
-    static eb_status run_##op(const eb_node *n, void *const *bases, int64_t begin, int64_t end, void *scratch) {       \
+enum { TYPES = EB_BOOL + 1 };
+#define ONE_DOUBLE 0x3ff0000000000000
+#define FOLD_OF(name, first, size) {run_##name, rows_##name, first, size}
+#define REDUCTION_KERNEL(op, squares, divides, ...)                                                                              \
+    static const fold of_##op[TYPES] = {__VA_ARGS__};                                                                  \
+    static eb_status plan_##op(eb_node *node) { return plan_fold(node, &of_##op[eb_input(node, 0)->dtype]); }          \
+    static eb_status run_##op(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {    \
         (void)scratch;                                                                                                 \
-        return run_reduction(n, bases, begin, end, piece_##op);                                                        \
-    }
-#define REGISTER(dtype, op, plan)                                                                                      \
-    const eb_kernel EB_PASTE(dtype##_, op, __, EB_ISA, _, vector) = {plan, run_##op};
+        return run_fold(node, bases, begin, end, &of_##op[eb_input(node, 0)->dtype], squares, divides);                \
+    }                                                                                                                  \
+    const eb_kernel EB_PASTE(any_, op, __, EB_ISA, _, vector) = {plan_##op, run_##op};
 
-REDUCTION(sum, float, float, double, add, a)
-REDUCTION(mean, float, float, double, add, a / p->divisor)
-REDUCTION(prod, float, float, double, multiply, a)
-REDUCTION(amax, float, float, float, larger, a)
-REDUCTION(amin, float, float, float, smaller, a)
-REDUCTION(any, uint8_t, uint8_t, uint8_t, or, a != 0)
-REDUCTION(all, uint8_t, uint8_t, uint8_t, and, a != 0)
+#define ADD(a, v, c) ((a) + (v))
+#define MULTIPLY(a, v, c) ((a) * (v))
+#define ADD_SQUARE(a, v, c) ((a) + ((v) - (c)) * ((v) - (c)))
+#define JOIN_SUMS(a, b) ((a) + (b))
+#define JOIN_PRODUCTS(a, b) ((a) * (b))
+#define FOLD_DOUBLES(op, first, step, join)                                                                            \
+    FOLD_FLOATS(op##_f32, float, double, vd, vd_load_floats, first, step, join, step, join)                              \
+    FOLD_FLOATS(op##_f64, double, double, vd, LOAD_DOUBLES, first, step, join, step, join)
+#define OF_DOUBLES(op, first) [EB_F32] = FOLD_OF(op##_f32, first, 8), [EB_F64] = FOLD_OF(op##_f64, first, 8)
+FOLD(sum_i64, uint64_t, uint64_t, ADD)
+FOLD(prod_i64, uint64_t, uint64_t, MULTIPLY)
+FOLD_DOUBLES(sum, 0, ADD, JOIN_SUMS)
+FOLD_DOUBLES(prod, 1, MULTIPLY, JOIN_PRODUCTS)
+FOLD_DOUBLES(square, 0, ADD_SQUARE, JOIN_SUMS)
+static const fold of_squares[TYPES] = {OF_DOUBLES(square, 0)};
+REDUCTION_KERNEL(sum, NULL, 0, [EB_I64] = FOLD_OF(sum_i64, 0, 8), OF_DOUBLES(sum, 0))
+REDUCTION_KERNEL(mean, NULL, 1, OF_DOUBLES(sum, 0))
+REDUCTION_KERNEL(prod, NULL, 0, [EB_I64] = FOLD_OF(prod_i64, 1, 8), OF_DOUBLES(prod, ONE_DOUBLE))
+REDUCTION_KERNEL(var, &of_squares[eb_input(node, 0)->dtype], 1, OF_DOUBLES(sum, 0))
 
-/* Two passes: the mean, then the squares of what differs from it. */
-static void piece_var(const problem *p, const void *x, void *y, int64_t columns) {
-    double means[COLUMNS], squares[COLUMNS], count = (double)p->reduced.count;
-    if (!columns) {
-        double square = inner_square(p, x, inner_add(p, x, 0) / count);
-        *(float *)y = (float)(square / p->divisor);
-        return;
-    }
-    outer_add(p, x, means, NULL, columns);
-    for (int64_t i = 0; i < columns; i++) means[i] /= count;
-    outer_square(p, x, squares, means, columns);
-    for (int64_t i = 0; i < columns; i++) ((float *)y)[i] = (float)(squares[i] / p->divisor);
-}
-REDUCTION_RUN(var)
+#define FOLD_TYPES(op, step)                                                                                           \
+    FOLD(op##_i8, int8_t, int8_t, step)                                                                                \
+    FOLD(op##_u8, uint8_t, uint8_t, step)                                                                              \
+    FOLD(op##_i16, int16_t, int16_t, step)                                                                             \
+    FOLD(op##_i32, int32_t, int32_t, step)                                                                             \
+    FOLD(op##_i64, int64_t, int64_t, step)
+#define REDUCE_TYPES(op, limit)                                                                                            \
+    [EB_I8] = FOLD_OF(op##_i8, INT8_##limit, 1), [EB_U8] = FOLD_OF(op##_u8, UINT8_##limit, 1),                         \
+    [EB_I16] = FOLD_OF(op##_i16, INT16_##limit, 2), [EB_I32] = FOLD_OF(op##_i32, INT32_##limit, 4),                    \
+    [EB_I64] = FOLD_OF(op##_i64, INT64_##limit, 8)
+#define UINT8_MIN 0
 
-REGISTER(f32, sum, plan_floats)
-REGISTER(f32, mean, plan_floats)
-REGISTER(f32, prod, plan_floats)
-REGISTER(f32, var, plan_floats)
-REGISTER(f32, amax, plan_floats)
-REGISTER(f32, amin, plan_floats)
-REGISTER(bool, any, plan_bools)
-REGISTER(bool, all, plan_bools)
+/* Of floats NaN wins. Written so that GCC takes two comparisons and one selection a vector. */
+#define LARGER(a, v, c) ((a) > (v) ? (a) : (v))
+#define SMALLER(a, v, c) ((a) < (v) ? (a) : (v))
+#define LARGER_FLOAT(a, v, c) (!((v) > (a)) && (v) == (v) ? (a) : (v))
+#define SMALLER_FLOAT(a, v, c) (!((v) < (a)) && (v) == (v) ? (a) : (v))
+#define JOIN_LARGER(a, b) LARGER_FLOAT(a, b, 0)
+#define JOIN_SMALLER(a, b) SMALLER_FLOAT(a, b, 0)
+#define LARGER_FLOATS(a, v, c) vf_maximum(a, v)
+#define SMALLER_FLOATS(a, v, c) vf_minimum(a, v)
+#define LARGER_DOUBLES(a, v, c) vd_select(((v) > (a)) | ((v) != (v)), v, a)
+#define SMALLER_DOUBLES(a, v, c) vd_select(((v) < (a)) | ((v) != (v)), v, a)
+#define LARGEST_DOUBLES(a, b) LARGER_DOUBLES(a, b, 0)
+#define SMALLEST_DOUBLES(a, b) SMALLER_DOUBLES(a, b, 0)
+FOLD_TYPES(amax, LARGER)
+FOLD_TYPES(amin, SMALLER)
+FOLD_FLOATS(amax_f32, float, float, vf, vf_load, -INFINITY, LARGER_FLOATS, vf_maximum, LARGER_FLOAT, JOIN_LARGER)
+FOLD_FLOATS(amin_f32, float, float, vf, vf_load, INFINITY, SMALLER_FLOATS, vf_minimum, SMALLER_FLOAT, JOIN_SMALLER)
+FOLD_FLOATS(amax_f64, double, double, vd, LOAD_DOUBLES, -INFINITY, LARGER_DOUBLES, LARGEST_DOUBLES, LARGER_FLOAT, JOIN_LARGER)
+FOLD_FLOATS(amin_f64, double, double, vd, LOAD_DOUBLES, INFINITY, SMALLER_DOUBLES, SMALLEST_DOUBLES, SMALLER_FLOAT, JOIN_SMALLER)
+#define INFINITE_FLOAT 0x7f800000
+#define INFINITE_DOUBLE 0x7ff0000000000000
+REDUCTION_KERNEL(amax, NULL, 0, REDUCE_TYPES(amax, MIN), [EB_F32] = FOLD_OF(amax_f32, INFINITE_FLOAT | 0x80000000, 4),
+       [EB_F64] = FOLD_OF(amax_f64, INT64_MIN | INFINITE_DOUBLE, 8))
+REDUCTION_KERNEL(amin, NULL, 0, REDUCE_TYPES(amin, MAX), [EB_F32] = FOLD_OF(amin_f32, INFINITE_FLOAT, 4),
+       [EB_F64] = FOLD_OF(amin_f64, INFINITE_DOUBLE, 8))
+
+#define EITHER(a, v, c) ((a) | ((v) != 0))
+#define BOTH(a, v, c) ((a) & ((v) != 0))
+#define FOLD_TESTS(op, step)                                                                                           \
+    FOLD(op##_u8, uint8_t, uint8_t, step)                                                                              \
+    FOLD(op##_i32, uint32_t, uint8_t, step)                                                                            \
+    FOLD(op##_i64, uint64_t, uint8_t, step)                                                                            \
+    FOLD(op##_f32, float, uint8_t, step)
+#define OF_TESTS(op, first)                                                                                            \
+    [EB_U8] = FOLD_OF(op##_u8, first, 1), [EB_BOOL] = FOLD_OF(op##_u8, first, 1), [EB_I32] = FOLD_OF(op##_i32, first, 1), \
+    [EB_I64] = FOLD_OF(op##_i64, first, 1), [EB_F32] = FOLD_OF(op##_f32, first, 1)
+FOLD_TESTS(any, EITHER)
+FOLD_TESTS(all, BOTH)
+REDUCTION_KERNEL(any, NULL, 0, OF_TESTS(any, 0))
+REDUCTION_KERNEL(all, NULL, 0, OF_TESTS(all, 1))

@@ -69,7 +69,7 @@ EB_INLINE void sum_places(const work *k, int64_t v, int64_t o, const int N, cons
     const float *kernel = k->weight + o * p->kernel[PLANE] * p->kernel[ROW] * p->kernel[COLUMN];
     group out = k->out;
     if (k->bias) out.bias = k->bias + o;
-    out.first = o, out.channels = channels, out.places = N;
+    out.channels = channels, out.places = N;
     vf sum[PLACES];
     EB_UNROLL
     for (int n = 0; n < N; n++) sum[n] = bias_of(&out, part);

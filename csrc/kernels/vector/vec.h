@@ -39,6 +39,13 @@ typedef float eb_float_unaligned __attribute__((aligned(1), may_alias)); /* weig
 #else
 #define EB_UNROLL _Pragma("GCC unroll 32")
 #endif
+/* Before a loop over elements of which each is read before it is written, if it is written at all: an output in place of
+ * an input is no obstacle to vectors. */
+#if defined(__clang__)
+#define EB_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define EB_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 #define EB_PASTE_(a, b, c, d, e, f) a##b##c##d##e##f
 #define EB_PASTE(a, b, c, d, e, f) EB_PASTE_(a, b, c, d, e, f)
 #define EB_TEXT_(name) #name
@@ -156,6 +163,18 @@ EB_INLINE vf vf_narrow(vd low, vd high) {
     return v;
 }
 #endif
+/* Floats in memory as doubles, half of a vector of them. GCC 12 converts a vector of halves in two parts. */
+EB_INLINE vd vd_load_floats(const float *p) {
+#if defined(__AVX512F__) && EB_VL == 16
+    return (vd)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+#elif defined(__AVX2__) && EB_VL == 8
+    return (vd)_mm256_cvtps_pd(_mm_loadu_ps(p));
+#else
+    vh v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, vd);
+#endif
+}
 /* Lane i is lane index[i] of v; indices from 0 to EB_VL - 1. */
 #if defined(__AVX512F__) && EB_VL == 16
 EB_INLINE vf vf_permute(vf v, vi index) { return (vf)_mm512_permutexvar_ps((__m512i)index, (__m512)v); }

@@ -7,7 +7,7 @@
  *   m = 2: 16 products for 4 results,  4 for each, 2.25 times fewer than 9; points 0, 1, -1, infinity
  *   m = 4: 36 products for 16 results, 2.25 each,  4 times fewer;           points 0, +-1/sqrt(2), +-sqrt(2), infinity
  *
- * The points of m = 4 are chosen by error (scripts/winograd_points.py): about twice that of the direct sum, where the
+ * The points of m = 4 are chosen by error: about twice that of the direct sum, where the
  * usual whole ones, 1 and 2, make five times. NaN and infinities spread over all results of their tile, and a number
  * that is huge beside its neighbours takes digits from them.
  *

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from engine import dtypes
 from engine.exporter.context import CallContext
 from engine.exporter.handlers import aten
 from engine.graph import Value
@@ -34,3 +37,27 @@ def kthvalue(x: CallContext, self: Value, k: int, dim: int, keepdim: bool) -> li
     axis, rank = x.axis(dim, len(self.shape)), len(self.shape)
     parts = [x.slice(part, axis, k - 1, k) if rank else part for part in _first(x, self, k, dim, False)]
     return parts if keepdim else [x.reshape(part, x.result.shape) for part in parts]
+
+
+def _middle(x: CallContext, value: Value, axis: int) -> list[Value]:
+    """[value, position] of the lower median along `axis`, which stays; of the first NaN where there is one."""
+    size = value.shape[axis]
+    lower = (size - 1) // 2
+    order = x.emit("argsort", value, axis=axis, count=lower + 1, descending=False)
+    places = x.slice(order, axis, lower, lower + 1)
+    if dtypes.dtype(value.dtype).kind == "float":
+        largest = x.emit("argmax", value, axis=axis, keepdims=True)  # NaN wins
+        is_nan = x.emit("isnan", x.emit("gather", value, largest, axis=axis))
+        places = x.emit("where", is_nan, largest, places)
+    return [x.emit("gather", value, places, axis=axis), places]
+
+
+@aten("median.dim")
+def median_along(x: CallContext, self: Value, dim: int, keepdim: bool) -> list[Value]:
+    parts = _middle(x, x.lifted(self), x.axis(dim, len(self.shape)))
+    return parts if keepdim and self.shape else [x.reshape(part, x.result.shape) for part in parts]
+
+
+@aten("median")
+def median(x: CallContext, self: Value) -> Value:
+    return x.reshape(_middle(x, x.reshape(self, (math.prod(self.shape),)), 0)[0], ())

@@ -68,16 +68,27 @@ def _taps(size: int, count: int) -> np.ndarray:
     return np.where(places < last[:, None], places, -1)
 
 
-def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
-    """Axis after axis where windows differ in size: the mean over a box is the mean of means of equal counts."""
+def _pool_equal(
+    x: CallContext, axes: int, value: Value, output_size: Ints, reduction: str, op: str, **more: Any
+) -> Value | None:
+    """The result where all windows have one size."""
     spatial, requested = value.shape[len(value.shape) - axes :], spread(output_size, axes)
     if all(n == 1 for n in requested):
         over = tuple(range(len(value.shape) - axes, len(value.shape)))
-        return x.emit("mean", value, axes=over, keepdims=True)
+        return x.emit(reduction, value, axes=over, keepdims=True)
     if all(n and size % n == 0 for size, n in zip(spatial, requested, strict=True)):
         kernel = [size // n for size, n in zip(spatial, requested, strict=True)]
-        return _pool(x, "avg_pool", axes, value, kernel, (), (0,))
+        return _pool(x, op, axes, value, kernel, (), (0,), **more)
+    return None
+
+
+def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
+    """Axis after axis where windows differ in size: the mean over a box is the mean of means of equal counts."""
+    pooled = _pool_equal(x, axes, value, output_size, "mean", "avg_pool")
+    if pooled is not None:
+        return pooled
     steps = []
+    spatial, requested = value.shape[len(value.shape) - axes :], spread(output_size, axes)
     for axis, (size, n) in enumerate(zip(spatial, requested, strict=True), len(value.shape) - axes):
         taps = _taps(size, n)
         steps.append((axis, taps, 1 / np.maximum(1, np.sum(taps >= 0, axis=1, keepdims=True)) * np.ones(taps.shape)))
@@ -85,7 +96,10 @@ def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) ->
 
 
 def _adaptive_max(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
-    """The windows of one axis side by side, some elements twice: that changes no maximum."""
+    """The windows of one axis side by side where they differ in size, some elements twice: that changes no maximum."""
+    pooled = _pool_equal(x, axes, value, output_size, "amax", "max_pool", dilation=(1,) * axes)
+    if pooled is not None:
+        return pooled
     for axis, n in enumerate(spread(output_size, axes), len(value.shape) - axes):
         taps = _taps(value.shape[axis], n)
         places = np.where(taps < 0, taps[:, :1], taps)

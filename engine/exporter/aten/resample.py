@@ -132,27 +132,49 @@ def _linear_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - behind, behind], 1)
 
 
-_SHARPNESS = -0.75  # the cubic's free parameter, as torch has it
+def _cubic(distance: np.ndarray, a: float = -0.75) -> np.ndarray:
+    """Keys's cubic (1981); `a` is its free parameter."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
 def _cubic_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two elements on either side, by Keys's cubic (1981)."""
+    """Two elements on either side, by the cubic."""
     first = np.minimum(np.floor(sources).astype(np.int64), size - 1)
     t = np.clip(sources - first, 0, 1).astype(sources.dtype)
-    distance = np.abs(t[:, None] - np.arange(-1, 3))
-    a = _SHARPNESS
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    weight = np.where(distance <= 1, near, far)
+    weight = _cubic(np.abs(t[:, None] - np.arange(-1, 3)))
     return np.clip(first[:, None] + np.arange(-1, 3), 0, size - 1), weight
 
 
+def _smooth_step(size: int, requested: int, step: float, *, cubic: bool) -> tuple[np.ndarray, np.ndarray]:
+    """With antialiasing: of a picture that shrinks, all elements that an element of the result covers, and more."""
+    centre, stretch = step * (np.arange(requested) + 0.5), max(step, 1.0)
+    reach = stretch * (2 if cubic else 1)
+    first = np.maximum((centre - reach + 0.5).astype(np.int64), 0)
+    end = np.minimum((centre + reach + 0.5).astype(np.int64), size)
+    taps = first[:, None] + np.arange((end - first).max())
+    distance = np.abs(taps + 0.5 - centre[:, None]) / stretch
+    weight = np.where(taps < end[:, None], _cubic(distance, -0.5) if cubic else np.maximum(1 - distance, 0), 0)
+    return np.where(taps < end[:, None], taps, -1), weight / weight.sum(1, keepdims=True)
+
+
 def _interpolated(
-    x: CallContext, value: Value, factors: Sequence[float | None] | None, *, align: bool, cubic: bool = False
+    x: CallContext,
+    value: Value,
+    factors: Sequence[float | None] | None,
+    *,
+    align: bool,
+    cubic: bool = False,
+    smooth: bool = False,
 ) -> Value:
     real = np.float64 if value.dtype == "float64" else np.float32
     steps: list[Step] = []
     for axis, size, requested, step in _scales(x, value, factors, real):
+        if smooth:
+            step = step if not align else (size - 1) / (requested - 1) if requested > 1 else 0.0
+            steps.append((axis, *_smooth_step(size, requested, float(step), cubic=cubic)))
+            continue
         if size == requested and not cubic:
             continue  # each element is its own source, whatever the factor says
         sources = _sources(size, requested, step, align=align, real=real)
@@ -204,3 +226,41 @@ def bilinear2d(
     x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
 ) -> Value:
     return _interpolated(x, self, [scales_h, scales_w], align=align_corners)
+
+
+@aten("_upsample_bilinear2d_aa", harmless=_VEC)
+def smooth_bilinear2d(
+    x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
+) -> Value:
+    return _interpolated(x, self, [scales_h, scales_w], align=align_corners, smooth=True)
+
+
+@aten("_upsample_bicubic2d_aa", harmless=_VEC)
+def smooth_bicubic2d(
+    x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
+) -> Value:
+    return _interpolated(x, self, [scales_h, scales_w], align=align_corners, cubic=True, smooth=True)
+
+
+@aten("grid_sampler_2d")
+def grid_sampler_2d(
+    x: CallContext, input: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Value:
+    mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
+    padding = ("zeros", "border", "reflection")[padding_mode]
+    return x.emit("grid_sample", input, grid, mode=mode, padding=padding, align_corners=align_corners)
+
+
+@aten("affine_grid_generator")
+def affine_grid_generator(x: CallContext, theta: Value, size: Sequence[int], align_corners: bool) -> Value:
+    """The points of the result's image, of which the last coordinate is 1, times `theta`."""
+    if dtypes.dtype(theta.dtype).kind != "float":
+        x.refuse(f"torch rounds the coordinates of a map of {theta.dtype}; cast it to a float")
+    sizes = [int(n) for n in size[2:]]
+    ends = [1 if align_corners else 1 - 1 / n for n in sizes]
+    axes = [np.linspace(-end, end, n) if n > 1 else np.zeros(1) for end, n in zip(ends, sizes, strict=True)]
+    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1)
+    wide = "float64" if theta.dtype == "float64" else "float32"
+    base = x.constant(points.reshape(-1, len(sizes) + 1).astype(wide))
+    y = x.emit("matmul", base, x.cast(theta, wide), transpose_b=True)
+    return x.reshape(x.cast(y, theta.dtype), x.result.shape)

@@ -7,13 +7,10 @@ import math
 import sys
 from collections.abc import Sequence
 
-import numpy as np
-
 from engine.exporter.context import CallContext, Number
 from engine.exporter.handlers import aten
 from engine.graph import Value
 from engine.ops import MAX_RANK
-from engine.sizes import is_fixed
 
 # --- the same elements under another shape ----------------------------------------------------------------------
 
@@ -217,17 +214,8 @@ def chunk(x: CallContext, self: Value, chunks: int, dim: int) -> list[Value]:
 
 @aten("flip")
 def flip(x: CallContext, self: Value, dims: Sequence[int]) -> Value:
-    """No layout has negative strides, so that each axis is read backwards by its positions."""
-    value = self
-    for axis in sorted({x.axis(dim, len(self.shape)) for dim in dims}) if self.shape else ():
-        size = value.shape[axis]
-        if not is_fixed(size):  # counted from the end
-            from_end = x.emit("arange", start=-1.0, step=-1.0, length=size, dtype="int64")
-            value = x.emit("index", value, from_end, axes=(axis,))
-        elif size > 1:
-            backwards = np.arange(size - 1, -1, -1, dtype=np.int64)
-            value = x.emit("index_select", value, x.constant(backwards), axis=axis)
-    return value
+    axes = sorted({x.axis(dim, len(self.shape)) for dim in dims}) if self.shape else []
+    return x.emit("flip", self, axes=tuple(axes)) if axes else self
 
 
 @aten("diagonal")
@@ -247,22 +235,75 @@ def diagonal(x: CallContext, self: Value, offset: int, dim1: int, dim2: int) -> 
 
 @aten("unfold")
 def unfold(x: CallContext, self: Value, dimension: int, size: int, step: int) -> Value:
-    """Windows of an axis, which overlap: their elements in order, then as an axis of windows and one of places."""
-    rank, value = len(self.shape), x.lifted(self)
-    axis = x.axis(dimension, rank)
-    size, step = int(size), int(step)
-    count = x.result.shape[axis] if rank else 1
-    if is_fixed(count):
-        positions = x.constant(np.add.outer(np.arange(count) * step, np.arange(size)).reshape(-1))
-    else:
-        first = x.emit("arange", length=count, step=float(step), dtype="int64")
-        within = x.emit("add", x.reshape(first, (count, 1)), x.constant(np.arange(size)))
-        positions = x.reshape(within, (count * size,))
-    taken = x.emit("index_select", value, positions, axis=axis)
-    if not rank:
-        return x.reshape(taken, (size,))
-    windows = x.reshape(taken, (*value.shape[:axis], count, size, *value.shape[axis + 1 :]))
-    return x.permute(windows, [*(a for a in range(rank + 1) if a != axis + 1), axis + 1])
+    """An axis of windows, which may overlap, and behind all others one of the places in a window."""
+    value = x.lifted(self)
+    taken = x.emit("windows", value, axis=x.axis(dimension, len(self.shape)), size=int(size), step=int(step))
+    return taken if self.shape else x.reshape(taken, x.result.shape)
+
+
+@aten("im2col")
+def im2col(
+    x: CallContext,
+    self: Value,
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Value:
+    """The patch at each place, as a column: windows of both axes, of which every `dilation`-th element is read."""
+    around = (*[0] * (len(self.shape) - 2), *padding)
+    value = x.emit("pad", self, low=around, high=around, value=0.0) if any(padding) else self
+    value = x.reshape(value, (math.prod(value.shape[:-2]), *value.shape[-2:]))
+    for axis, (size, apart, step) in enumerate(zip(kernel_size, dilation, stride, strict=True), 1):
+        value = x.emit("windows", value, axis=axis, size=(size - 1) * apart + 1, step=step)
+        value = x.slice(value, axis + 2, 0, (size - 1) * apart + 1, apart)
+    return x.reshape(x.permute(value, (0, 3, 4, 1, 2)), x.result.shape)
+
+
+@aten("col2im")
+def col2im(
+    x: CallContext,
+    self: Value,
+    output_size: Sequence[int],
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Value:
+    """The sum of patches, one axis after the other: the planes of patches that have a place of the axis in common."""
+    low, high = padding, [pad + size for pad, size in zip(padding, output_size, strict=True)]
+    places = [
+        (end + pad - apart * (size - 1) - 1) // step + 1
+        for end, pad, size, apart, step in zip(high, padding, kernel_size, dilation, stride, strict=True)
+    ]
+    count = math.prod(x.result.shape[:-2])
+    value = x.reshape(self, (count, kernel_size[0], kernel_size[1], *places))
+    value = _overlaid(x, x.permute(value, (0, 2, 1, 3, 4)), dilation[0], stride[0], high[0] + padding[0])
+    value = x.permute(x.slice(value, 2, low[0], high[0]), (0, 2, 1, 3))  # [N, H, kernel, places]
+    value = x.reshape(value, (*value.shape, 1))
+    value = _overlaid(x, value, dilation[1], stride[1], high[1] + padding[1])
+    return x.reshape(x.slice(value, 2, low[1], high[1]), x.result.shape)
+
+
+def _overlaid(x: CallContext, value: Value, dilation: int, stride: int, size: int) -> Value:
+    """[A, B, K, P, C] as [A, B, size, C]: element k of place p is added to element p * stride + k * dilation.
+
+    With a dilation of 1, elements k to k + stride of all places lie side by side, and are added at once.
+    """
+    a, b, kernel, places, c = value.shape
+    each = stride if dilation == 1 else 1
+    total = None
+    for k in range(0, kernel, each):
+        part = x.permute(x.slice(value, 2, k, min(kernel, k + each)), (0, 1, 3, 2, 4))
+        if rest := stride - part.shape[3]:
+            part = x.emit("pad", part, low=(0,) * 5, high=(0, 0, 0, rest, 0), value=0.0)
+        start, end = k * dilation, min(size, k * dilation + places * stride)
+        part = x.slice(x.reshape(part, (a, b, places * stride, c)), 2, 0, end - start)
+        if (start, end) != (0, size):
+            part = x.emit("pad", part, low=(0, 0, start, 0), high=(0, 0, size - end, 0), value=0.0)
+        total = part if total is None else x.emit("add", total, part)
+    assert total is not None  # noqa: S101  # a kernel has elements
+    return total
 
 
 # --- joins ------------------------------------------------------------------------------------------------------
@@ -314,15 +355,17 @@ def slice_scatter(
     src = x.cast(src, self.dtype)
     if step == 1:
         return _joined(x, axis, x.slice(self, axis, 0, first), src, x.slice(self, axis, last, size))
-    first, last, size = int(first), int(last), int(size)  # the places are computed for these alone
-    places = np.arange(size)
-    inside = (places >= first) & (places < last) & ((places - first) % step == 0)
-    if not inside.any():
-        return self
-    column = [1] * len(self.shape)
-    column[axis] = size
-    spread = x.emit("index_select", src, x.constant(np.where(inside, (places - first) // step, 0)), axis=axis)
-    return x.emit("where", x.constant(inside.reshape(column)), spread, self)
+    first, last, size = int(first), int(last), int(size)  # the groups are counted for these alone
+    count = src.shape[axis]
+    whole = min(count, (size - first) // step)  # steps that have all their elements
+    lead, trail = math.prod(self.shape[:axis]), math.prod(self.shape[axis + 1 :])
+    old, new = x.reshape(self, (lead, size, trail)), x.reshape(src, (lead, count, trail))
+    end = first + whole * step
+    kept = x.slice(x.reshape(x.slice(old, 1, first, end), (lead, whole, step, trail)), 2, 1, step)
+    groups = _joined(x, 2, x.reshape(x.slice(new, 1, 0, whole), (lead, whole, 1, trail)), kept)
+    parts = (x.reshape(groups, (lead, whole * step, trail)), x.slice(new, 1, whole, count))
+    joined = _joined(x, 1, x.slice(old, 1, 0, first), *parts, x.slice(old, 1, end + count - whole, size))
+    return x.reshape(joined, self.shape)
 
 
 @aten("select_scatter")

@@ -68,6 +68,18 @@ def scatter_reduce(
     return _divided(x, y, dim, index, include_self) if reduce == "mean" else y
 
 
+@aten("index_reduce")
+def index_reduce(
+    x: CallContext, self: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool
+) -> Value:
+    """A position for each slice of the source."""
+    source, rank = x.lifted(source), max(len(self.shape), 1)
+    axis = x.axis(dim, rank)
+    column = [source.shape[axis] if a == axis else 1 for a in range(rank)]
+    places = x.expand(x.reshape(positions(x, index), column), source.shape)
+    return scatter_reduce(x, self, axis, places, source, reduce, include_self)
+
+
 def _divided(x: CallContext, total: Value, dim: int, index: Value, include_self: bool) -> Value:
     """Each sum by the number of its terms; what nothing was written to stays. Integers round down, as torch does."""
     ones = x.fill(1, total.type._replace(dtype="int64"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -135,6 +135,11 @@ def clock() -> str:
 def tick_seconds() -> float:
     """Seconds of one tick."""
     return float(lib.eb_tick_seconds())
+
+
+def make_dense(target: int, source: int, size: int, shape: Sequence[int], strides: Sequence[int]) -> None:
+    """Copy elements of `size` bytes, at most MAX_RANK axes of them, to the address `target` row by row."""
+    lib.eb_make_dense(ffi.cast("void *", target), ffi.cast("void *", source), size, len(shape), shape, strides)
 
 
 @cache

@@ -170,6 +170,8 @@ def _compare(ours: Any, theirs: Any) -> str:
     for a, b in pairs:
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{a.dtype} {list(a.shape)}, expected {b.dtype} {list(b.shape)}"
+        if not torch.equal(a.isfinite(), b.isfinite()):
+            return "other elements are infinite or no numbers"
         if b.is_floating_point() and b.numel():
             finite = torch.where(b.isfinite(), b, 0).double()
             error = (torch.where(b.isfinite(), a, 0).double() - finite).abs().max() / finite.abs().max().clamp(

@@ -1,4 +1,4 @@
-"""Single operations by the engine and by eager PyTorch: the newest sweep of every machine, worst first."""
+"""Single operations by the engine and by eager PyTorch: the first and the newest sweep of every machine."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ def describe(site: Site) -> Iterator[Page]:
 
 
 def _choose_runs(site: Site) -> list[Run]:
-    """The newest run of every machine that swept all operations, newest first."""
-    found: dict[str, Run] = {}
+    """The newest and the first run of every machine that swept all operations, newest first."""
+    found: dict[str, list[Run]] = {}
     for run in sorted(site.collection.runs, key=lambda run: run.name):
         if run.of(OperationRecord) and "--filter" not in (run.environment.plan.options or ()):
-            found[run.environment.machine] = run
-    return sorted(found.values(), key=lambda run: run.name, reverse=True)
+            found.setdefault(run.environment.machine, []).append(run)
+    ends = {run.name: run for runs in found.values() for run in (runs[0], runs[-1])}
+    return sorted(ends.values(), key=lambda run: run.name, reverse=True)
 
 
 def _describe_run(run: Run) -> dict[str, object]:

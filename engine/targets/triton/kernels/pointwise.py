@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from engine.dtypes import DTYPES
 from engine.ops import TABLE
 from engine.targets.triton.kernel_table import Answer, Request, Tensor, kernel
 from engine.targets.triton.kernels._layouts import broadcast_strides, join_axes
@@ -75,6 +76,8 @@ BODIES: Mapping[str, Body] = {
     "isinf": Body("tl.abs({0}) == float('inf')"),
     "logical_not": Body("{0} == 0"),
     "cast": Body("{0}"),
+    **{f"to_{d.name}": Body("{0}") for d in DTYPES},  # of programs: the store casts
+    "to_float32": Body("{0}.to(tl.float32)"),
     "copy": Body("{0}", wide=False),
     "add": Body("{0} + {1}"),
     "sub": Body("{0} - {1}"),
@@ -163,7 +166,9 @@ def result_type(name: str, types: Sequence[str], result: str) -> str:
     """Element type of what a step makes."""
     if name in _RELATIONS:
         return "bool"
-    return result if name == "cast" else types[-1]
+    if name == "cast":
+        return result
+    return name.removeprefix("to_") if name.startswith("to_") else types[-1]
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

@@ -33,6 +33,19 @@ def plan_concat(request: Request) -> Answer:
     return Launches(tuple(launches))
 
 
+@kernel("flip", variant="copy")
+def plan_flip(request: Request) -> Answer:
+    """The operand is copied to the result read backwards."""
+    source, output, axes = request.need(0), request.output, request.attributes["axes"]
+    if not math.prod(source.shape):
+        return Launches(())
+    strides = tuple(-stride if axis in axes else stride for axis, stride in enumerate(output.strides))
+    last = sum((output.shape[axis] - 1) * output.strides[axis] for axis in axes)
+    return Launches(
+        (launch_copy(source, output._replace(layout=Layout(source.shape, strides)), at=output.pointer(last)),)
+    )
+
+
 @triton.jit
 def _fill(out, total, START: tl.constexpr, STEP: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

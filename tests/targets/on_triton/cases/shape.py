@@ -20,6 +20,9 @@ RAGGED = (
             ((Input((3, 3), low=-9, high=9, special=(float("nan"), float("inf"))),), 1 << 40),
         )
     ),
+    Case("flip", (Input((4, 5, 37)),), {"axes": (0, 2)}, _ALL),
+    Case("flip", (Input((40, 33), order=(1, 0)),), {"axes": (1,)}, ("float32",)),
+    Case("flip", (Input((0, 3)),), {"axes": (0, 1)}, ("float32",)),
     Case("full", (), {"shape": (3, 7), "value": -2.5, "dtype": "float32"}, ("float32",)),
     Case("full", (), {"shape": (), "value": 1.0, "dtype": "bool"}, ("bool",)),
     Case("full", (), {"shape": (1030,), "value": 7.0, "dtype": "int64"}, ("int64",)),
@@ -31,6 +34,7 @@ REAL = (
     Case("concat", (Input((8, 512, 64)), Input((8, 512, 64))), {"axis": 2}),
     Case("pad", (Input((8, 512, 64)),), {"low": (0, 1, 0), "high": (0, 0, 0)}),
     *(Case(op, (Input((1, 1024, 1024)),)) for op in ("tril", "triu")),
+    Case("flip", (Input((8, 512, 64)),), {"axes": (2,)}),
     Case("full", (), {"shape": (8, 512), "value": 1.0, "dtype": "float32"}, ("float32",)),
     Case("arange", (), {"start": 0.0, "step": 1.0, "length": 4096, "dtype": "int64"}, ("int64",)),
 )
