@@ -12,12 +12,14 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import engine
+import suites
 from engine.runtime.report import Profile
 from suites.harness.judge import stats
 from suites.harness.measure import roofs
@@ -36,6 +38,8 @@ NEAR_ROOF = 0.5
 COMPILED = 40
 """Cases, the slowest first, that torch.compile is asked for."""
 
+_ROOT = Path(suites.__file__).resolve().parent.parent
+"""Records name files of the checkout from here on."""
 _NARROW = (torch.float16, torch.bfloat16)
 
 
@@ -75,7 +79,7 @@ def measure(operation: Operation, config: engine.Config) -> OperationRecord:
         difference = _compare(program(*model.inputs), expected)
         problem = f"wrong: {difference}" if difference else ""
     except engine.EngineError as error:
-        problem = f"refused: {' '.join(str(error).split())}"
+        problem = f"refused: {' '.join(str(error).split())}".replace(f"{_ROOT}/", "")
     if problem:
         return OperationRecord(**facts, problem=problem)
     report, profile = program.report(), program.profile(*model.inputs, runs=5, roofs=False)
