@@ -91,6 +91,7 @@ typedef struct {
     const char *op;      /* as in the op table */
     const char *isa;     /* a row of isas.txt */
     const char *variant; /* a name for the switch: "packed", "reference", ... */
+    int32_t share;       /* percent of the roof that it reaches at its worst; 0: it promises nothing */
     int32_t transforms;  /* it computes with transformed weights: NaN and infinities spread to neighbours */
 } eb_kernel_info;
 

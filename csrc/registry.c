@@ -106,19 +106,19 @@ static int fits(const signature *s, const eb_node *node, int32_t compute) {
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
-#define EB_KERNEL(types, op, isa, variant) extern const eb_kernel types##_##op##__##isa##_##variant;
+#define EB_KERNEL(types, op, isa, variant, share) extern const eb_kernel types##_##op##__##isa##_##variant;
 #include "kernels.inc"
 #undef EB_KERNEL
 
 const eb_kernel *const eb_kernels[] = {
-#define EB_KERNEL(types, op, isa, variant) &types##_##op##__##isa##_##variant,
+#define EB_KERNEL(types, op, isa, variant, share) &types##_##op##__##isa##_##variant,
 #include "kernels.inc"
 #undef EB_KERNEL
 };
 
 static const eb_kernel_info infos[] = {
-#define EB_KERNEL(types, op, isa, variant) \
-    {#types "_" #op "__" #isa "_" #variant, #types, #op, #isa, #variant, 0},
+#define EB_KERNEL(types, op, isa, variant, share) \
+    {#types "_" #op "__" #isa "_" #variant, #types, #op, #isa, #variant, share, 0},
 #include "kernels.inc"
 #undef EB_KERNEL
 };
@@ -128,7 +128,7 @@ static const struct {
     int8_t signature;
     int8_t compute; /* position of the attribute `compute` among their ints; -1: the op has none */
 } demands[] = {
-#define EB_KERNEL(types, op, isa, variant) {SIGNATURE_##types, EB_COMPUTE_OF_##op},
+#define EB_KERNEL(types, op, isa, variant, share) {SIGNATURE_##types, EB_COMPUTE_OF_##op},
 #include "kernels.inc"
 #undef EB_KERNEL
 };

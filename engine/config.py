@@ -344,7 +344,7 @@ class Config:
             and sums read and write float32, which is more accurate than the model. Inputs and outputs keep the model's
             type; states become float32. Comparisons may differ from the model's, because values are not rounded first,
             and values beyond the range of float16 stay finite. ``model``: as in the model. None: what the target has
-            fast kernels for, which is ``float32`` on the cpu, where reference kernels run other types, and ``model`` on
+            fast kernels for, which is ``float32`` on the cpu, where slow kernels run other types, and ``model`` on
             a GPU.
         states: type in which float32 states are stored, such as the keys and values of a decoder. None: as in the
             model, or float32 if `activations` has widened it. ``bfloat16``: half the memory, and half the bytes that

@@ -79,7 +79,7 @@ class EngineWarning(UserWarning):
 
 
 class SlowKernelWarning(EngineWarning):
-    """Reference kernels, which are slow, do a notable part of a program's work. Issued once per process.
+    """Slow kernels, which promise no share of the roof, do a notable part of a program's work. Issued once per process.
 
     A part is notable if it is more than 1% of the FLOPs or of the bytes. There is no warning if `Config.variant` asks
     for reference kernels.

@@ -72,7 +72,7 @@ class Program(CompiledModel[Specialised]):
         self._compile_seconds = time.perf_counter() - started
         if counts is not None:  # of all parts of a model, which warns of its speed as a whole
             counts.append(self._example.count())
-        elif self._example.has_reference_launches or self._example.has_emulated_launches:
+        elif self._example.has_slow_launches or self._example.has_emulated_launches:
             warn_of_speed(self.lowered.name, self._example.count(), config)
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:

@@ -46,8 +46,6 @@ def format_cell(cell: Any) -> str:
     return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
 
 
-_TIMED_OP = "linear"
-"""The op whose reference kernel the target times for `Report.reference_slowdown`."""
 _MOST_OPERATIONS = 5
 """Operations that the text of a report names."""
 
@@ -74,14 +72,14 @@ class Counts:
         bytes: bytes a run reads and writes at least, each operand of each node once. Copies are not counted
             here but in `copied_bytes`, because their number depends on the kernels.
         emulated_launches: launches with products in a type that this machine has no instructions for.
-        reference_launches: launches of reference kernels, which define results and are slow.
-        reference_flops: the part of `flops` that they compute.
-        reference_bytes: the part of `bytes` that they move.
+        slow_launches: launches of kernels that promise no share of the roof, most of them reference kernels.
+        slow_flops: the part of `flops` that they compute.
+        slow_bytes: the part of `bytes` that they move.
         packing_seconds: of compiling or loading, what packing weights took.
         passes: (pass, changes) in the order they ran; a pass of the user's own is ``name@version``, by the hash of its
             file.
         kernels: (kernel, launches), most used first.
-        reference_operations: (operation, launches) of `reference_launches`, most first: an op and the element types
+        slow_operations: (operation, launches) of `slow_launches`, most first: an op and the element types
             or encodings that it reads, such as ``sum of int64`` or ``linear of float32 and int4_group32``.
     """
 
@@ -99,13 +97,13 @@ class Counts:
     executed_flops: int = 0
     bytes: int = 0
     emulated_launches: int = 0
-    reference_launches: int = 0
-    reference_flops: int = 0
-    reference_bytes: int = 0
+    slow_launches: int = 0
+    slow_flops: int = 0
+    slow_bytes: int = 0
     packing_seconds: float = 0.0
     passes: tuple[tuple[str, int], ...] = ()
     kernels: tuple[tuple[str, int], ...] = ()
-    reference_operations: tuple[tuple[str, int], ...] = ()
+    slow_operations: tuple[tuple[str, int], ...] = ()
 
     def describe_emulated_launches(self) -> str:
         """How many launches lack instructions, and what that means for their time: sentences without the last stop."""
@@ -117,17 +115,17 @@ class Counts:
         )
 
     @property
-    def reference_share(self) -> tuple[float, str]:
-        """The share of the FLOPs or of the bytes that reference kernels have, whichever is larger, and its unit."""
-        wholes = [(self.reference_flops, self.flops, "FLOPs"), (self.reference_bytes, self.bytes, "bytes")]
+    def slow_share(self) -> tuple[float, str]:
+        """The share of the FLOPs or of the bytes that slow kernels have, whichever is larger, and its unit."""
+        wholes = [(self.slow_flops, self.flops, "FLOPs"), (self.slow_bytes, self.bytes, "bytes")]
         return max(((part / (whole or 1), unit) for part, whole, unit in wholes), key=itemgetter(0))  # first if equal
 
-    def describe_reference_launches(self) -> str:
-        """How many launches use reference kernels, and which share of the work: the beginning of a sentence."""
-        part, unit = self.reference_share
+    def describe_slow_launches(self) -> str:
+        """How many launches use slow kernels, and which share of the work: the beginning of a sentence."""
+        part, unit = self.slow_share
         share = f" ({part:.0%} of the {unit})" if self.flops or self.bytes else ""
-        using = _with_verb(self.reference_launches, self.launches, share, "uses", "use")
-        return f"{using} reference kernels, which are slow"
+        using = _with_verb(self.slow_launches, self.launches, share, "uses", "use")
+        return f"{using} slow kernels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +136,6 @@ class Report(Counts):
         name: the model's name.
         sizes: those that differ from call to call: which they are here, of which range.
         guards: what is taken for granted about them; a call that breaks it is refused.
-        reference_slowdown: time of a float32 `linear` by its reference kernel, divided by its time at the roof of one
-            core. Measured when the report is made; None without `reference_launches`, or if the target has no such
-            kernels. The text has it only if the program runs this kernel, with any element types.
         export_seconds: torch.export's own time; None for a loaded program.
         compile_seconds: all that came after: lowering, passes, planning, packing.
         switches: the configuration in force; `activations` is None where it is what the target chooses by itself. Of a
@@ -155,7 +150,6 @@ class Report(Counts):
     name: str
     sizes: tuple[str, ...]
     guards: tuple[str, ...]
-    reference_slowdown: float | None
     export_seconds: float | None
     compile_seconds: float
     switches: dict[str, Any]
@@ -168,11 +162,10 @@ class Report(Counts):
         return {name: getattr(self, name) for name in ("name", "sizes", "guards")} | asdict(self)
 
     def __str__(self) -> str:
-        skip = {"passes", "kernels", "switches", "segments", "reference_operations"}
-        skip |= set() if self._has_reference_linear else {"reference_slowdown"}
+        skip = {"passes", "kernels", "switches", "segments", "slow_operations"}
         facts = [(k, v[:24] if isinstance(v, str) else v) for k, v in self.to_dict().items() if k not in skip]
         facts = [(k, ", ".join(v) if isinstance(v, tuple) else v) for k, v in facts if v != ()]
-        facts = [(k, v) for k, v in facts if v or not k.startswith(("reference_", "emulated_"))]
+        facts = [(k, v) for k, v in facts if v or not k.startswith(("slow_", "emulated_"))]
         switches = ", ".join(f"{k}={v}" for k, v in self.switches.items() if v not in (None, (), {}))
         return "\n\n".join(
             [
@@ -181,25 +174,16 @@ class Report(Counts):
                 table(("kernel", "launches"), self.kernels),
                 *([table(("segment", "calls", "of"), self.segments)] if self.segments else []),
                 *([f"{_begin_sentence(self.describe_emulated_launches())}."] if self.emulated_launches else []),
-                *([self._warning()] if self.reference_launches else []),
+                *([self._warning()] if self.slow_launches else []),
             ]
         )
 
-    @property
-    def _has_reference_linear(self) -> bool:
-        """True if the program runs the kernel that `reference_slowdown` is about."""
-        return any(operation.split()[0] == _TIMED_OP for operation, _ in self.reference_operations)
-
     def _warning(self) -> str:
-        """What a reader must know about reference kernels."""
-        shown, others = self.reference_operations[:_MOST_OPERATIONS], self.reference_operations[_MOST_OPERATIONS:]
+        """What a reader must know about slow kernels."""
+        shown, others = self.slow_operations[:_MOST_OPERATIONS], self.slow_operations[_MOST_OPERATIONS:]
         texts = [f"{operation} x{launches}" if launches > 1 else operation for operation, launches in shown]
         texts += [f"{sum(launches for _, launches in others)} others"] if others else []
-        slow = ""
-        if self.reference_slowdown is not None and self._has_reference_linear:
-            factor = f"{self.reference_slowdown:,.0f}"
-            slow = f". That of {_TIMED_OP} takes with float32 about {factor} times as long as at the roof of one core"
-        return f"{_begin_sentence(self.describe_reference_launches())}: {', '.join(texts)}{slow}."
+        return f"{_begin_sentence(self.describe_slow_launches())}: {', '.join(texts)}."
 
 
 class Reports(dict[str, Report]):
@@ -225,15 +209,15 @@ def add_counts(parts: Sequence[Counts]) -> Counts:
     Numbers are summed. Parts list the same passes, and perhaps entries that only some have, such as
     ``weights=quantised``. Of kernels, or operations, with equally many launches, those of the earlier part come first.
     """
-    tables = ("passes", "kernels", "reference_operations")
+    tables = ("passes", "kernels", "slow_operations")
     totals = {f.name: sum(getattr(part, f.name) for part in parts) for f in fields(Counts) if f.name not in tables}
     kernels = sum((Counter(dict(part.kernels)) for part in parts), Counter[str]())
-    operations = sum((Counter(dict(part.reference_operations)) for part in parts), Counter[str]())
+    operations = sum((Counter(dict(part.slow_operations)) for part in parts), Counter[str]())
     return Counts(
         **totals,
         passes=_sum_passes([part.passes for part in parts]),
         kernels=tuple(kernels.most_common()),
-        reference_operations=tuple(operations.most_common()),
+        slow_operations=tuple(operations.most_common()),
     )
 
 
@@ -256,13 +240,11 @@ def build_report(
     `compiled` has the switches with which a program was compiled, as `Graph.switches`.
     """
     totals = asdict(add_counts(parts))
-    target = targets.get(config.target)
     return Report(
         name=name,
         sizes=sizes,
         guards=guards,
         **totals,
-        reference_slowdown=target.instruments.measure_slowdown(config) if totals["reference_launches"] else None,
         export_seconds=export_seconds,
         compile_seconds=compile_seconds,
         switches=_list_switches(config, compiled),
@@ -319,7 +301,7 @@ class NodeProfile:
             merged products, the module that contains all of them, and the line of the first. For several calls of
             torch, each path once, with commas; likewise `source` and `kernel`, where `` x2`` follows a call that is
             made twice.
-        is_reference: True for a reference kernel, which defines results and is slow.
+        is_slow: True for a kernel that promises no share of the roof.
         launches: how many launches or calls it is; more than 1 only where torch runs them.
     """
 
@@ -335,7 +317,7 @@ class NodeProfile:
     roof_share: float | None
     bound: str
     module: str = ""
-    is_reference: bool = False
+    is_slow: bool = False
     launches: int = 1
 
     @property
@@ -352,8 +334,8 @@ class ThreadProfile:
     idle_seconds: float
 
 
-_REFERENCE_MARK = "r"
-"""Marks launches of reference kernels in a table."""
+_SLOW_MARK = "s"
+"""Marks launches of slow kernels in a table."""
 BAR = 40
 """Characters of a bar that stands for the whole."""
 
@@ -455,7 +437,7 @@ class Profile:
         rows: list[Sequence[Any]] = [
             (
                 n.op,
-                f"{n.kernel} {_REFERENCE_MARK}" if n.is_reference else n.kernel,
+                f"{n.kernel} {_SLOW_MARK}" if n.is_slow else n.kernel,
                 "x".join(map(str, n.shape)) or "scalar",
                 n.seconds * 1e6,
                 f"{n.time_share:6.1%}",
@@ -488,19 +470,19 @@ class Profile:
             rates = f"{self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
             facts += f"\nroofs of one core, measured now: {rates}"
         attribution = self.attribution()
-        return [facts, *([] if attribution is None else [str(attribution)]), *self._describe_reference()]
+        return [facts, *([] if attribution is None else [str(attribution)]), *self._describe_slow()]
 
     def __str__(self) -> str:
         return "\n\n".join([*(table(header, rows) for header, rows in self.tabulate()), *self.describe()])
 
-    def _describe_reference(self) -> list[str]:
-        """A sentence about launches of reference kernels; none without such launches."""
-        slow = [node for node in self.nodes if node.is_reference]
+    def _describe_slow(self) -> list[str]:
+        """A sentence about launches of slow kernels; none without such launches."""
+        slow = [node for node in self.nodes if node.is_slow]
         if not slow:
             return []
         share = sum(node.time_share for node in slow)
         using = _with_verb(len(slow), self.launches, f", {share:.1%} of the time,", "uses", "use")
-        return [f"{_REFERENCE_MARK}: {using} reference kernels, which are slow."]
+        return [f"{_SLOW_MARK}: {using} slow kernels."]
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,10 @@ class Specialised:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
-    def has_reference_launches(self) -> bool:
-        """True if a reference kernel runs some step."""
+    def has_slow_launches(self) -> bool:
+        """True if a slow kernel runs some step."""
         plan = self.executable.plan
-        return plan is not None and any(step.kernel.is_reference for step in plan.steps)
+        return plan is not None and any(step.kernel.is_slow for step in plan.steps)
 
     @property
     def has_emulated_launches(self) -> bool:
@@ -99,7 +99,7 @@ class Specialised:
         """What a report counts."""
         graph, summary = self.graph, self.executable.summary()
         flops = {node: node.flops() for node in graph.nodes}
-        reference = [node for node in summary.reference if node is not None]
+        slow = [node for node in summary.slow if node is not None]
         return Counts(
             nodes=len(graph.nodes),
             launches=summary.launches,
@@ -116,11 +116,11 @@ class Specialised:
             packing_seconds=self._prepared.packing_seconds,
             passes=graph.log,
             emulated_launches=sum(map(self._is_emulated, graph.nodes)),
-            reference_launches=len(summary.reference),
-            reference_flops=sum(flops[node] for node in reference),
-            reference_bytes=sum(node.nbytes() for node in reference),
+            slow_launches=len(summary.slow),
+            slow_flops=sum(flops[node] for node in slow),
+            slow_bytes=sum(node.nbytes() for node in slow),
             kernels=tuple(Counter(summary.kernels).most_common()),
-            reference_operations=tuple(Counter(map(_describe_operation, summary.reference)).most_common()),
+            slow_operations=tuple(Counter(map(_describe_operation, summary.slow)).most_common()),
         )
 
     def profile(self, args: Args, kwargs: Kwargs, states: States, runs: int, *, roofs: bool) -> Profile:
@@ -181,7 +181,7 @@ class Specialised:
             share,
             bound,
             source.module,
-            step.kernel.is_reference,
+            step.kernel.is_slow,
         )
 
     def tune(self, args: Args, kwargs: Kwargs, states: States, options: TuningOptions) -> Tuning:

@@ -62,17 +62,17 @@ def warn_of_left(name: str, weights: Sequence[str]) -> None:
 
 
 _NOTABLE = 0.01
-"""A larger share of the FLOPs or bytes is notable. Many models have one small op that only a reference kernel runs."""
+"""A larger share of the FLOPs or bytes is notable. Many models have one small op that only a slow kernel runs."""
 
 
 def warn_of_speed(name: str, counts: Counts, config: Config) -> None:
-    """Issue a `SlowKernelWarning` if reference kernels, for which `config` does not ask, do a notable part of the work
+    """Issue a `SlowKernelWarning` if slow kernels, for which `config` does not ask, do a notable part of the work
     of program `name`, and a `SlowPrecisionWarning` if the processor lacks instructions for its bfloat16.
     """
     is_asked_for = "reference" in config.variant.values()
-    if counts.reference_share[0] > _NOTABLE and not is_asked_for:
+    if counts.slow_share[0] > _NOTABLE and not is_asked_for:
         warn(
-            f"{name}: {counts.describe_reference_launches()}, because there are no fast kernels for these operations "
+            f"{name}: {counts.describe_slow_launches()}, because there are no fast kernels for these operations "
             "and element types yet. report() names them, and profile() marks the launches. Of a "
             "decoder, call decoder.entry('prefill').profile() or decoder.entry('decode').profile().",
             SlowKernelWarning,

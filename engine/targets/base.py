@@ -153,7 +153,7 @@ class Summary(NamedTuple):
         lower_bound: no memory plan for these values can need less.
         kernels: name of the kernel of each launch.
         operations: node -> arithmetic that its kernel carries out, where that is not the op's.
-        reference: for each launch of a reference kernel its node, or None for a copy.
+        slow: for each launch of a slow kernel its node, or None for a copy.
     """
 
     launches: int
@@ -164,7 +164,7 @@ class Summary(NamedTuple):
     lower_bound: int = 0
     kernels: tuple[str, ...] = ()
     operations: Mapping[Node, int] = {}  # never written to
-    reference: tuple[Node | None, ...] = ()
+    slow: tuple[Node | None, ...] = ()
 
 
 Observer = Callable[[int, Node, list["np.ndarray | None"], list[np.ndarray], float], None]

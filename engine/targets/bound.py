@@ -65,7 +65,7 @@ class BoundExecutable(Executable):
                 for step in plan.steps
                 if step.node is not None and step.planned.operations
             },
-            reference=tuple(step.node for step in plan.steps if step.kernel.is_reference),
+            slow=tuple(step.node for step in plan.steps if step.kernel.is_slow),
         )
 
     def trace(self, inputs: Sequence[Any], states: Sequence[Any], observe: Observer) -> None:

@@ -74,14 +74,6 @@ class Instruments:
         del arithmetic, config
         return False
 
-    def measure_slowdown(self, config: Config) -> float | None:
-        """How many times as long a product takes by a reference kernel as by the roof of one lane, measured now.
-
-        None if the target has no reference kernels.
-        """
-        del config
-        return None
-
     def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
         """Seconds until what processor `first` of the host writes is seen on `second`; None where that is unknown.
 

@@ -20,7 +20,7 @@ class Kernel(NamedTuple):
         types: of operands that it accepts, in the target's words; "" if its planner decides.
         isa: the instruction set that it is written for; "" if the target has only one.
         transforms: it computes with transformed weights (Winograd), so that a NaN spreads to its neighbours.
-        is_reference: it defines the result that other kernels are compared with; it is slow.
+        share: percent of the roof that it reaches at its worst; 0: it promises nothing.
     """
 
     name: str
@@ -30,7 +30,12 @@ class Kernel(NamedTuple):
     isa: str = ""
     transforms: bool = False
     row: int = 0
-    is_reference: bool = False
+    share: int = 1
+
+    @property
+    def is_slow(self) -> bool:
+        """True if it promises no share of the roof; programs warn of such kernels."""
+        return self.share == 0
 
 
 class PackedLayout(NamedTuple):

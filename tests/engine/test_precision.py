@@ -78,7 +78,7 @@ def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precis
 
 def references_of(program):
     """The cpu, with a reference kernel for every op of `program` that has one."""
-    known = {kernel.op for kernel in native.kernels() if kernel.is_reference}
+    known = {kernel.op for kernel in native.kernels() if kernel.variant == "reference"}
     used = {node.op.name for node in program.graph.nodes}
     return engine.Config(variant=dict.fromkeys(used & known, "reference"))
 
@@ -103,17 +103,15 @@ def test_the_cpu_runs_every_precision_and_reports_what_is_slow(net, precision):
     torch.testing.assert_close(program(*inputs), expected, rtol=1e-5, atol=1e-5)  # float32 kernels between the products
     report = program.report()
     slow = SLOW[precision]
-    assert report.reference_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == slow
+    assert report.slow_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == slow
     if not slow:
-        assert (report.reference_flops, report.reference_slowdown) == (0, None)
-        assert "reference" not in str(report)
+        assert report.slow_flops == 0
+        assert "slow" not in str(report)
         return
-    assert 0 < report.reference_flops < report.flops
-    assert report.reference_slowdown > 10
+    assert 0 < report.slow_flops < report.flops
     assert re.search(
-        rf"{slow} of \d+ launches \(\d+% of the FLOPs\) use reference kernels, which are slow: "
-        r".*linear of float32 and int.*\. "
-        r"That of linear takes with float32 about [\d,]+ times as long as at the roof of one core\.$",
+        rf"{slow} of \d+ launches \(\d+% of the FLOPs\) use slow kernels: "
+        r".*linear of float32 and int.*\.$",
         str(report),
     )
 
@@ -281,7 +279,7 @@ def test_weights_of_a_float16_model_are_stored_as_float16_and_read_by_vector_ker
     ids = torch.arange(6)
     program = engine.compile(model, (ids,))
     assert encodings(program) == {"float16"}
-    assert program.report().reference_launches == 0
+    assert program.report().slow_launches == 0
     wide = nn.Sequential(*model).float()
     got = program(ids)
     assert got.dtype == torch.float16

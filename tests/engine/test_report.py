@@ -1,4 +1,4 @@
-"""Reports: of programs that consist of several parts, and what they say of reference kernels."""
+"""Reports: of programs that consist of several parts, and what they say of slow kernels."""
 
 from __future__ import annotations
 
@@ -111,22 +111,13 @@ class Softmax(nn.Module):
         return x.softmax(0)
 
 
-def test_a_report_names_the_operations_of_reference_kernels_and_the_time_of_linear_only_if_there_is_one():
+def test_a_report_names_the_operations_of_slow_kernels():
     program = engine.compile(Products().eval(), (torch.ones(4, 4, dtype=torch.float64),))
     report = program.report()
-    assert report.reference_operations == (("sinh of float64", 2), ("softmax of float64", 1), ("tanh of float64", 1))
+    assert report.slow_operations == (("sinh of float64", 2), ("softmax of float64", 1), ("tanh of float64", 1))
     share = "4 of 4 launches (100% of the FLOPs)"
-    told = f"{share} use reference kernels, which are slow: sinh of float64 x2, softmax of float64, tanh of float64."
+    told = f"{share} use slow kernels: sinh of float64 x2, softmax of float64, tanh of float64."
     assert str(report).splitlines()[-1] == told
-    assert "reference_slowdown" not in str(report)
-    linear = engine.compile(nn.Linear(4, 4).eval(), (torch.ones(2, 4),), engine.Config(variant={"linear": "reference"}))
-    report = linear.report()
-    assert report.reference_operations == (("linear of float32", 1),)
-    factor = f"{report.reference_slowdown:,.0f}"
-    assert str(report).endswith(
-        f"linear of float32. That of linear takes with float32 about {factor} times as long as at the roof of one core."
-    )
-    assert "reference_slowdown" in str(report)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +129,9 @@ def test_a_report_names_the_operations_of_reference_kernels_and_the_time_of_line
     ],
 )
 def test_a_report_counts_launches_as_a_sentence_does(some, launches, subject, uses, has):
-    counts = Counts(launches=launches, reference_launches=some, emulated_launches=some, flops=4, reference_flops=1)
+    counts = Counts(launches=launches, slow_launches=some, emulated_launches=some, flops=4, slow_flops=1)
     assert (
-        counts.describe_reference_launches() == f"{subject} (25% of the FLOPs) {uses} reference kernels, which are slow"
+        counts.describe_slow_launches() == f"{subject} (25% of the FLOPs) {uses} slow kernels"
     )
     assert counts.describe_emulated_launches().startswith(
         f"{subject} {has} products in bfloat16, for which this processor"
@@ -149,25 +140,25 @@ def test_a_report_counts_launches_as_a_sentence_does(some, launches, subject, us
                           config=engine.Config(target="interpreter"), digest="", run_digest="")  # fmt: skip
     beginning = subject[0].upper() + subject[1:]
     assert f"\n\n{beginning} {has} products" in str(report)
-    assert f"\n\n{beginning} (25% of the FLOPs) {uses} reference" in str(report)
+    assert f"\n\n{beginning} (25% of the FLOPs) {uses} slow" in str(report)
 
 
-def test_a_profile_of_one_launch_of_a_reference_kernel_says_so_in_the_singular():
+def test_a_profile_of_one_launch_of_a_slow_kernel_says_so_in_the_singular():
     x = torch.ones(4, 100, dtype=torch.float64)
     profile = engine.compile(Softmax().eval(), (x,)).profile(x, runs=1, roofs=False)
     assert profile.launches == 1
     assert str(profile).splitlines()[-1] == (
-        "r: the only launch, 100.0% of the time, uses reference kernels, which are slow."
+        "s: the only launch, 100.0% of the time, uses slow kernels."
     )
 
 
-def test_a_report_names_the_first_few_operations_of_reference_kernels():
+def test_a_report_names_the_first_few_operations_of_slow_kernels():
     many = tuple((f"op{number} of int64", 1) for number in range(8))
-    part = Counts(launches=9, reference_launches=8, reference_operations=many)
+    part = Counts(launches=9, slow_launches=8, slow_operations=many)
     report = build_report([part], name="x", sizes=(), export_seconds=None, compile_seconds=0.0,
                           config=engine.Config(target="interpreter"), digest="", run_digest="")  # fmt: skip
     named = ", ".join(name for name, _ in many[:5])
-    assert str(report).endswith(f"8 of 9 launches use reference kernels, which are slow: {named}, 3 others.")
+    assert str(report).endswith(f"8 of 9 launches use slow kernels: {named}, 3 others.")
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])

@@ -38,10 +38,10 @@ def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued
         program = engine.compile(MLP, (X,), engine.Config(precision="int8_dynamic"))
     (one,) = slow(issued)
     report = program.report()
-    count = f"{report.reference_launches} of {report.launches} launches"
-    assert 0 < report.reference_launches <= report.launches
+    count = f"{report.slow_launches} of {report.launches} launches"
+    assert 0 < report.slow_launches <= report.launches
     assert str(one.message).startswith(f"Sequential: {count} (")
-    assert "use reference kernels, which are slow, because there are no fast kernels" in str(one.message)
+    assert "use slow kernels, because there are no fast kernels" in str(one.message)
     assert one.filename == __file__
     assert issubclass(engine.SlowKernelWarning, engine.EngineWarning)
 
@@ -58,11 +58,11 @@ def test_slow_kernels_of_a_program_with_fallback_are_counted_as_a_whole(issued):
     program = engine.compile(Spectrum().eval(), (X.double(),), engine.Config(fallback="torch"))
     (one,) = slow(issued)
     report = program.report()
-    assert (report.reference_launches, report.launches) == (2, 5)
-    assert str(one.message).startswith("Spectrum: 2 of 5 launches (48% of the bytes) use reference kernels")
+    assert (report.slow_launches, report.launches) == (2, 5)
+    assert str(one.message).startswith("Spectrum: 2 of 5 launches (48% of the bytes) use slow kernels")
 
 
-def test_reference_kernels_without_flops_count_by_their_bytes(issued):
+def test_slow_kernels_without_flops_count_by_their_bytes(issued):
     class Halved(nn.Module):
         def forward(self, x):
             return x.half(), x.flip(-1)
@@ -70,12 +70,12 @@ def test_reference_kernels_without_flops_count_by_their_bytes(issued):
     program = engine.compile(Halved().eval(), (X.double(),))
     (one,) = slow(issued)
     report = program.report()
-    assert (report.flops, report.reference_flops, report.reference_bytes) == (0, 0, X.numel() * (8 + 2))
+    assert (report.flops, report.slow_flops, report.slow_bytes) == (0, 0, X.numel() * (8 + 2))
     assert report.bytes == X.numel() * (8 + 2 + 8 + 8)
-    assert str(one.message).startswith("Halved: 1 of 2 launches (38% of the bytes) uses reference kernels")
+    assert str(one.message).startswith("Halved: 1 of 2 launches (38% of the bytes) uses slow kernels")
 
 
-def test_a_cache_that_scatter_writes_needs_no_reference_kernel(issued):
+def test_a_cache_that_scatter_writes_needs_no_slow_kernel(issued):
     class Keeps(nn.Module):
         def forward(self, cache, position, row):
             return cache.scatter(1, position[:, None, None].expand(-1, 1, 8), row)
@@ -84,14 +84,14 @@ def test_a_cache_that_scatter_writes_needs_no_reference_kernel(issued):
     program = engine.compile(Keeps().eval(), inputs)
     assert torch.equal(program(*inputs), Keeps()(*inputs))
     assert not slow(issued)
-    assert program.report().reference_launches == 0
+    assert program.report().slow_launches == 0
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor"])
 def test_nothing_is_said_of_linear_layers_with_weights_that_fast_kernels_read(issued, precision):
     program = engine.compile(MLP, (X,), engine.Config(precision=precision))
     assert not slow(issued)
-    assert program.report().reference_launches == 0
+    assert program.report().slow_launches == 0
 
 
 def test_a_type_without_instructions_is_said_once_and_counted(issued, monkeypatch):
@@ -141,19 +141,19 @@ def test_nothing_is_said_where_nothing_is_slow_or_slow_kernels_were_asked_for(is
     assert slow(issued) == []
 
 
-def test_a_profile_marks_launches_of_reference_kernels():
+def test_a_profile_marks_launches_of_slow_kernels():
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)).eval()
     program = engine.compile(model, (X,), engine.Config(precision="int8_dynamic"))
     profile = program.profile(X, runs=1, roofs=False)
-    marked = [node for node in profile.nodes if node.is_reference]
-    assert len(marked) == program.report().reference_launches < len(profile.nodes)
+    marked = [node for node in profile.nodes if node.is_slow]
+    assert len(marked) == program.report().slow_launches < len(profile.nodes)
     assert {node.op for node in marked} == {"linear"}
     text = str(profile)
     assert sum("_reference r " in line for line in text.splitlines()) == len(marked)
     share = sum(node.time_share for node in marked)
-    launches = f"r: {len(marked)} of {len(profile.nodes)} launches, {share:.1%} of the time, use reference kernels"
+    launches = f"s: {len(marked)} of {len(profile.nodes)} launches, {share:.1%} of the time, use slow kernels"
     assert text.splitlines()[-1] == f"{launches}, which are slow."
-    assert "use reference kernels" not in str(engine.compile(MLP, (X,)).profile(X, runs=1, roofs=False))
+    assert "use slow kernels" not in str(engine.compile(MLP, (X,)).profile(X, runs=1, roofs=False))
 
 
 # --- sizes that guards exclude ----------------------------------------------------------------------

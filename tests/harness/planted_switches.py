@@ -71,5 +71,5 @@ class Planted(Eager):
         digest = "+".join(sorted(self._off() - {"no_op"}))
         nodes = 10 + len(self._off() - {"no_op", "digest_only"})
         slow = int("pays20" in self._off())
-        facts = {"run_digest": digest, "nodes": nodes, "launches": 4, "reference_launches": slow}
+        facts = {"run_digest": digest, "nodes": nodes, "launches": 4, "slow_launches": slow}
         return Prepared(timed, facts=facts)

@@ -79,8 +79,8 @@ def test_a_switch_that_is_not_applicable_for_another_reason_shows_that_reason():
 
 
 def test_programs_on_reference_kernels_are_named_below_the_table_and_in_markdown():
-    slow = {"reference_launches": 2, "launches": 5}
-    facts = {"a": {"reference_launches": 0, "launches": 5}, "b": slow, "b#2": slow, "c": slow}
+    slow = {"slow_launches": 2, "launches": 5}
+    facts = {"a": {"slow_launches": 0, "launches": 5}, "b": slow, "b#2": slow, "c": slow}
     samples = [
         records.samples(backend=label, generation=number, facts=told)
         for label, told in facts.items()

@@ -160,7 +160,7 @@ def test_dtype_codes_are_those_of_the_header():
 
 def test_the_registry_names_ops_of_the_table_and_has_a_reference_for_each():
     text = (ROOT / "csrc" / "kernels.inc").read_text()
-    named = set(re.findall(r"EB_KERNEL\(\w+, (\w+), \w+, \w+\)", text)) - {"op"}
+    named = set(re.findall(r"EB_KERNEL\(\w+, (\w+), \w+, \w+, \d+\)", text)) - {"op"}
     plain, encoded = (set(re.findall(rf"^{name}\((\w+)\)", text, re.MULTILINE)) for name in REFERENCES)
     references = plain | encoded
     without = {name for name, op in ops.TABLE.items() if op.view is not None or not op.has_kernels}

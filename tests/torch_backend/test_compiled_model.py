@@ -159,13 +159,13 @@ def test_the_report_of_segments_is_the_sum_of_its_parts(compiled):
 
 def test_every_number_of_a_report_is_summed():
     """A count that is added to Report and not to Counts would be missing from a report of several parts."""
-    tables = ("passes", "kernels", "reference_operations")
+    tables = ("passes", "kernels", "slow_operations")
     one = {f.name: number + 1 for number, f in enumerate(fields(Counts)) if f.name not in tables}
     config = engine.Config(target="interpreter")  # which measures nothing for a report
     part = Counts(**one, passes=(("fuse", 1), ("fold", 2)), kernels=(("a", 2), ("b", 1)),
-                  reference_operations=(("sum of int64", 1), ("copy", 1)))  # fmt: skip
+                  slow_operations=(("sum of int64", 1), ("copy", 1)))  # fmt: skip
     other = Counts(**one, passes=(("fuse", 3), ("fold", 0)), kernels=(("c", 2), ("b", 2)),
-                   reference_operations=(("copy", 3),))  # fmt: skip
+                   slow_operations=(("copy", 3),))  # fmt: skip
     whole = build_report(
         [Counts(), part, other],
         name="x",
@@ -179,7 +179,7 @@ def test_every_number_of_a_report_is_summed():
     assert {name: getattr(whole, name) for name in one} == {name: 2 * number for name, number in one.items()}
     assert whole.passes == (("fuse", 4), ("fold", 2))
     assert whole.kernels == (("b", 3), ("a", 2), ("c", 2))
-    assert whole.reference_operations == (("copy", 4), ("sum of int64", 1))
+    assert whole.slow_operations == (("copy", 4), ("sum of int64", 1))
     counted = {f.name for f in fields(Report) if f.type in ("int", "float")} - {"compile_seconds"}
     assert counted == set(one)
     assert build_report([whole], name="x", sizes=(), export_seconds=None, compile_seconds=7.0,

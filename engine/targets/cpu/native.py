@@ -24,7 +24,7 @@ from engine.targets.instruments import Roof
 from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, PackedLayout, Place, Planned, Step, Storage
 
 OK: int = lib.EB_OK
-_FLOPS_SECONDS, _READ_SECONDS, _REFERENCE_SECONDS = 0.02, 0.05, 0.01  # of each measurement of a roof
+_FLOPS_SECONDS, _READ_SECONDS = 0.02, 0.05  # of each measurement of a roof
 _READ_BYTES = 128 << 20
 _LEAST_REPEATS, _MOST_REPEATS = 3, 10
 _AGREES_WITHIN = 0.1
@@ -43,7 +43,7 @@ def kernels() -> tuple[Kernel, ...]:
         name, types, op, isa, variant = (
             ffi.string(getattr(info, f)).decode() for f in ("name", "types", "op", "isa", "variant")
         )
-        rows.append(Kernel(name, op, variant, types, isa, bool(info.transforms), index, variant == "reference"))
+        rows.append(Kernel(name, op, variant, types, isa, bool(info.transforms), index, info.share))
     return tuple(rows)
 
 
@@ -249,31 +249,6 @@ def unpack(step: Step, position: int, packed: np.ndarray, target: np.ndarray) ->
     node, _operands, _kept = _node(step, step.kernel)
     destination = ffi.cast("void *", target.ctypes.data)
     lib.eb_unpack(node, position, ffi.from_buffer(packed), destination)
-
-
-def reference_flops() -> float:
-    """Measured FLOP/s of the reference kernel of `linear` on one core, of a product that lies in its caches."""
-    rows, inner, columns = 8, 64, 64
-    shapes = {"x": (rows, inner), "weight": (columns, inner), "y": (rows, columns)}
-    places = {name: Place(Storage("arena", 0), "float32", Layout.dense(shape)) for name, shape in shapes.items()}
-    linear = TABLE["linear"]
-    ints, reals = linear.native_attributes(linear.complete({}))
-    placed = [places["x"], places["weight"], None, None, places["y"]]
-    (kernel,) = (kernel for kernel in kernels_for(None)["linear"] if kernel.is_reference)
-    planned = plan(Step(None, "linear", placed, len(placed) - 1, ints, reals), kernel)
-    assert isinstance(planned, Planned)  # noqa: S101  # a reference kernel takes every linear
-    node, operands, _kept = planned.handle
-    memory = [np.ones(shape, np.float32) for shape in shapes.values()]
-    scratch = np.zeros(planned.scratch_bytes + ALIGNMENT, np.uint8)
-    for number, place in enumerate((0, 1, 4)):
-        operands[place].buffer = number
-    node.scratch_buffer = len(memory)
-    bases = ffi.new("void *[]", [ffi.from_buffer(array) for array in (*memory, scratch)])
-    runs, start = 0, time.perf_counter()
-    while (took := time.perf_counter() - start) < _REFERENCE_SECONDS:
-        lib.eb_run(node, 0, 1, bases, 1, ffi.NULL, ffi.NULL)
-        runs += 1
-    return runs * 2 * rows * inner * columns / took
 
 
 def measure_handover(first: int, second: int, seconds: float = 0.002) -> float | None:

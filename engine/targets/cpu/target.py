@@ -71,10 +71,6 @@ class CpuInstruments(Instruments):
         """As `Instruments.lacks`: only one instruction set multiplies bfloat16."""
         return arithmetic == "bfloat16" and _BFLOAT16_ISA not in native.isas_within(config.isa)
 
-    def measure_slowdown(self, config: Config) -> float | None:
-        """As `Instruments.measure_slowdown`, in float32."""
-        return native.peak_flops(config.isa) / native.reference_flops()
-
     def measure_handover(self, first: int, second: int, seconds: float = 0.002) -> float | None:
         return native.measure_handover(first, second, seconds)
 

@@ -16,7 +16,7 @@ NOISY_FLOOR = 0.2
 NEAR_TOLERANCE = 0.5
 """A row is marked if its error is more than this share of what is allowed."""
 
-Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "reference", "scheme"]
+Mark = Literal["noisy", "disturbed", "neighbours", "unclear neighbours", "error", "slow", "scheme"]
 
 Certainty = Literal["certain", "unclear"]
 LARGE_NEIGHBOURS = 0.1
@@ -188,7 +188,7 @@ def _mark_row(row: Summary) -> frozenset[Mark]:
         "neighbours": row.neighbours_flagged,
         "unclear neighbours": is_large,
         "error": is_near,
-        "reference": row.reference_launches,
+        "slow": row.slow_launches,
         "scheme": find_scheme(row),
     }
     return frozenset(mark for mark, holds in marks.items() if holds)

@@ -117,14 +117,14 @@ def write_notes(records: Sequence[AblationRecord], samples: Iterable[Samples] = 
 
     Args:
         records: of the case.
-        samples: of the same run; without them no note says which programs use reference kernels, and whether other
+        samples: of the same run; without them no note says which programs use slow kernels, and whether other
                 processes disturbed them.
     """
     of_case = [line for line in samples if line.case == records[0].case]
     return [
         *_notes(records),
         *_explain_disturbed(of_case, get_whole(records)),
-        *_explain_reference(records[0].case, of_case),
+        *_explain_slow(records[0].case, of_case),
     ]
 
 
@@ -139,11 +139,11 @@ def _explain_disturbed(samples: Sequence[Samples], whole: str) -> Iterator[str]:
         )
 
 
-def _explain_reference(case: str, samples: Iterable[Samples]) -> Iterator[str]:
-    """Which of the timed programs of a case use reference kernels."""
+def _explain_slow(case: str, samples: Iterable[Samples]) -> Iterator[str]:
+    """Which of the timed programs of a case use slow kernels."""
     programs: dict[tuple[int, int | None], list[str]] = {}
     for line in samples:
-        count = line.facts.reference_launches
+        count = line.facts.slow_launches
         if line.case == case and count and "#" not in line.backend:
             same = programs.setdefault((count, line.facts.launches), [])
             if line.backend not in same:
@@ -153,7 +153,7 @@ def _explain_reference(case: str, samples: Iterable[Samples]) -> Iterator[str]:
         for (count, launches), labels in programs.items()
     ]
     if texts:
-        yield f"Reference kernels, which are slow, run {'; '.join(texts)}."
+        yield f"Slow kernels run {'; '.join(texts)}."
 
 
 def _notes(records: Sequence[AblationRecord]) -> Iterator[str]:

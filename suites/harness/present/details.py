@@ -56,7 +56,7 @@ QUANTITIES: Mapping[str, Callable[[Summary], str]] = {
     "rounds disturbed": _write_unless_0(_write("disturbed", units.percent)),
     "of roof, executed": _write("executed_share", units.percent),
     "launches": _write("launches", units.count),
-    "reference kernels": _write_unless_0(_write("reference_launches", units.count)),
+    "slow kernels": _write_unless_0(_write("slow_launches", units.count)),
     "fallbacks": _write_unless_0(_write("fallback_nodes", units.count)),
     "graph breaks": _write("graph_breaks", units.count),
     "arena": _write("arena_bytes", units.size),

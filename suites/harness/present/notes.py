@@ -16,7 +16,7 @@ LETTERS: Mapping[Mark | str, str] = {
     "neighbours": "n",
     "unclear neighbours": "n?",
     "error": "e",
-    "reference": "r",
+    "slow": "s",
     "scheme": "q",
     "form": "f",
 }
@@ -27,7 +27,7 @@ MEANINGS: Mapping[Mark | str, str] = {
     "neighbours": "a backend is slower while idle workers of other backends are running, beyond noise",
     "unclear neighbours": "a backend is slower while idle workers of other backends are running, within noise",
     "error": f"an error of more than {NEAR_TOLERANCE:.0%} of what is allowed",
-    "reference": "reference kernels, which are slow, run a part of the program",
+    "slow": "slow kernels run a part of the program",
     "scheme": "a backend quantises in a way of its own",
     "form": "a column has the times of the fastest form of a backend, which has options",
 }
@@ -120,19 +120,19 @@ def _explain_error(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> It
         yield f"{LETTERS['error']} error: more than {NEAR_TOLERANCE:.0%} of what is allowed: {'; '.join(texts)}."
 
 
-def _explain_reference(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
+def _explain_slow(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
     texts = _collect(
         judged,
         short,
-        ("reference",),
+        ("slow",),
         lambda row: (
             f"the only launch of {row.backend}"
-            if row.reference_launches == row.launches == 1
-            else f"{row.reference_launches} of {row.launches} launches of {row.backend}"
+            if row.slow_launches == row.launches == 1
+            else f"{row.slow_launches} of {row.launches} launches of {row.backend}"
         ),
     )
     if texts:
-        yield f"{LETTERS['reference']} reference kernels, which are slow, run {'; '.join(texts)}."
+        yield f"{LETTERS['slow']} slow kernels run {'; '.join(texts)}."
 
 
 def _explain_scheme(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> Iterator[str]:
@@ -151,7 +151,7 @@ _OF_ROWS = (
     _explain_disturbed,
     _explain_neighbours,
     _explain_error,
-    _explain_reference,
+    _explain_slow,
     _explain_scheme,
 )
 """Notes on marks of rows, in the order of `LETTERS`."""

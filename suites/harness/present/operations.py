@@ -21,7 +21,7 @@ LEGEND = (
     "is faster. Times are of one thread, the median of interleaved rounds. Of roof: the least time that a copy of as "
     "many bytes, or the multiply-adds at the peak of one core, take, over the time. Below half of it, blame names "
     "the decomposition (the launches move or compute more than the case needs), the kernel of the longest launch, or "
-    "the call."
+    "the call. Kernels promise a share of their roof in csrc/kernels.inc."
 )
 
 
@@ -42,6 +42,9 @@ def describe_operations(lines: Sequence[OperationRecord]) -> list[Part]:
         for line in lines
         if line.problem is not None
     ]
+    lapses = [f"{lapse} in {line.family}: {line.name}" for line in lines for lapse in line.lapses]
+    if lapses:
+        parts.append(Paragraph(f"Launches below the share that their kernels promise: {'; '.join(lapses)}.", is_note=True))
     return [*parts, Paragraph(LEGEND, "dim")]
 
 

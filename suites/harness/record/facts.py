@@ -37,8 +37,8 @@ class Facts(BaseModel):
     """kernel launches of a call"""
     fallback_nodes: Count = None
     """calls that torch runs because the engine cannot"""
-    reference_launches: Count = None
-    """kernel launches of a call that use the engine's reference kernels, which are slow"""
+    slow_launches: Count = None
+    """kernel launches of a call that use the engine's slow kernels"""
     graph_breaks: Count = None
     """places where torch.compile left the graph"""
     arena_bytes: CountedCount = None

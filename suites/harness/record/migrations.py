@@ -109,6 +109,15 @@ def _from_6(line: Line) -> Line:
     return {_KEYS_6.get(key, key): _invert(key, value) for key, value in line.items()}
 
 
+def _from_7(line: Any) -> Any:
+    """Upgrades a line, or a part of it, to schema 8, which calls the launches slow that a program warns of."""
+    if isinstance(line, list):
+        return [_from_7(one) for one in line]
+    if not isinstance(line, dict):
+        return line
+    return {"slow_launches" if key == "reference_launches" else key: _from_7(value) for key, value in line.items()}
+
+
 def _ablation_from_6(line: Line) -> Line:
     rest = {key: value for key, value in line.items() if key != "ratio"}
     verdict = line.get("verdict")
@@ -146,5 +155,6 @@ STEPS: dict[int, Callable[[Line], Line]] = {
     4: _keep,  # schema 5 adds the kinds `kernel`, `node` and `commit`
     5: _from_5,
     6: _from_6,
+    7: _from_7,
 }
 """Schema -> the step to the next one."""

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from suites.harness.record.facts import FIELDS, AllFacts, Facts, Positive, Whole
 from suites.harness.record.roofs import Roofs
 
-SCHEMA = 7
+SCHEMA = 8
 """Version of the lines that are written. Readers upgrade earlier ones and refuse later ones."""
 
 Status = Literal["ok", "wrong", "failed", "timeout", "unavailable", "not applicable"]

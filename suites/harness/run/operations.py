@@ -33,6 +33,8 @@ CLOSE = 1e-3
 """Of the largest element: how far results may differ. No test of precision: it finds what is computed wrongly."""
 CLOSE_NARROW = 2e-2
 """The same of float16 and bfloat16, which eager rounds after every operator."""
+LEAST_LAUNCH_S = 2e-5
+"""A shorter launch says nothing about the class of its kernel."""
 NEAR_ROOF = 0.5
 """A case below this share of its roof is slow, and what is to blame is named."""
 COMPILED = 40
@@ -93,6 +95,7 @@ def measure(operation: Operation, config: engine.Config) -> OperationRecord:
     peak = roofs.measure().rate("bf16" if has_narrow else "fp32", 1) or roofs.measure().rate("fp32", 1) or math.inf
     seconds, move, compute = statistics.median(ours), statistics.median(copy), report.flops / peak
     speed, share = _judge(ours, eager), max(move, compute) / seconds
+    shares = _list_shares(profile, move / max(1, nbytes), peak)
     return OperationRecord(
         **facts,
         seconds=seconds,
@@ -104,9 +107,10 @@ def measure(operation: Operation, config: engine.Config) -> OperationRecord:
         bytes=nbytes,
         bound="compute" if compute > move else "memory",
         roof_share=share,
-        blame=_blame(profile, seconds, move / max(1, nbytes), peak) if share < NEAR_ROOF else None,
+        blame=_blame(profile, seconds, shares) if share < NEAR_ROOF else None,
         launches=len(profile.nodes),
         kernel=max(profile.nodes, key=lambda node: node.seconds).kernel if profile.nodes else None,
+        lapses=_list_lapses(profile, shares),
     )
 
 
@@ -151,7 +155,24 @@ def _judge(ours: Sequence[float], theirs: Sequence[float]) -> Speed:
     return stats.within_process([math.log(b / a) for a, b in zip(ours, theirs, strict=True)])
 
 
-def _blame(profile: Profile, seconds: float, seconds_a_byte: float, peak: float) -> Blame:
+def _list_shares(profile: Profile, seconds_a_byte: float, peak: float) -> list[float]:
+    """Of the roof, that each launch reaches."""
+    return [
+        max(node.bytes * seconds_a_byte, node.executed_flops / peak) / max(node.seconds, 1e-9) for node in profile.nodes
+    ]
+
+
+def _list_lapses(profile: Profile, shares: Sequence[float]) -> list[str]:
+    """Launches below the class of their kernel."""
+    promised = {kernel.name: kernel.share for kernel in engine.targets.get("cpu").kernels()}
+    return [
+        f"{node.kernel}: {share:.1%} of {promised[node.kernel]}%"
+        for node, share in zip(profile.nodes, shares, strict=True)
+        if node.seconds >= LEAST_LAUNCH_S and 100 * share < promised[node.kernel]
+    ]
+
+
+def _blame(profile: Profile, seconds: float, shares: Sequence[float]) -> Blame:
     """What keeps a slow case from its roof.
 
     The call, if launches take less than half of it. The decomposition, if the launches together are near the roof of
@@ -160,7 +181,7 @@ def _blame(profile: Profile, seconds: float, seconds_a_byte: float, peak: float)
     spent = sum(node.seconds for node in profile.nodes)
     if spent < seconds / 2:
         return "call"
-    least = sum(max(node.bytes * seconds_a_byte, node.executed_flops / peak) for node in profile.nodes)
+    least = sum(share * node.seconds for node, share in zip(profile.nodes, shares, strict=True))
     return "decomposition" if least >= NEAR_ROOF * spent else "kernel"
 
 

@@ -36,7 +36,7 @@ def main() -> None:
     config = json.loads(sys.argv[1])
     _die_with_parent()
     # The tables mark such rows, and the last line of standard error is the reason of a worker that dies.
-    warnings.filterwarnings("ignore", message=".*use reference kernels, which are slow")
+    warnings.filterwarnings("ignore", message=".*use slow kernels")
     if config["cpus"]:
         os.sched_setaffinity(0, config["cpus"])
     with os.fdopen(config["read"], encoding="utf-8") as commands, os.fdopen(config["write"], "w") as answers:

@@ -18,7 +18,7 @@ from suites.site.page import Page, Site
 from suites.site.places import describe_run
 
 NAME = "history"
-COLUMNS = tuple(name for name in COUNTS if name not in ("fallback_nodes", "reference_launches", "graph_breaks"))
+COLUMNS = tuple(name for name in COUNTS if name not in ("fallback_nodes", "slow_launches", "graph_breaks"))
 """Counts that are drawn."""
 
 
