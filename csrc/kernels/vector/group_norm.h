@@ -121,8 +121,11 @@ static void NAMED(norm_last)(const tiling *t, const REAL *x, const REAL *weight,
         for (int64_t c = 0; c < n; c++) squares[c] = p ? squares[c] + sums[c] : sums[c];
     }
     for (int64_t g = 0; g < n; g += t->width) {
-        statistics s = {0};
-        for (int64_t c = g; c < g + t->width; c++) join(&s, (double)places, mean[c], squares[c]);
+        statistics s = {.count = (double)(places * t->width)};
+        for (int64_t c = g; c < g + t->width; c++) s.mean += mean[c];
+        s.mean /= (double)t->width;
+        for (int64_t c = g; c < g + t->width; c++)
+            s.squares += squares[c] + (double)places * (mean[c] - s.mean) * (mean[c] - s.mean);
         const double scale = NAMED(scale)(&s, epsilon);
         for (int64_t c = g; c < g + t->width; c++)
             NAMED(choose)(&s, scale, weight, bias, first + c, &centre[c], &factor[c], &shift[c]);
