@@ -117,7 +117,8 @@ static eb_status run_group_norm(const eb_node *node, void *const *bases, int64_t
     const int is_last = (int)node->ints[EB_INT_GROUP_NORM_CHANNELS_LAST];
     const eb_tensor x = eb_channels_first(eb_input(node, EB_IN_GROUP_NORM_X), is_last);
     const eb_tensor y = eb_channels_first(eb_output(node), is_last);
-    const eb_tensor *weight = eb_optional_input(node, EB_IN_GROUP_NORM_WEIGHT), *bias = eb_optional_input(node, EB_IN_GROUP_NORM_BIAS);
+    const eb_tensor *weight = eb_optional_input(node, EB_IN_GROUP_NORM_WEIGHT);
+    const eb_tensor *bias = eb_optional_input(node, EB_IN_GROUP_NORM_BIAS);
     const void *x_data = eb_data(&x, bases);
     const int64_t groups = node->ints[EB_INT_GROUP_NORM_GROUPS], width = x.shape[1] / groups, all = x.shape[0] * groups;
     eb_loop group = eb_loop_new(2); /* its channels and all places */

@@ -120,10 +120,10 @@ static void check_bits_of_two_ops(const char *op, int64_t n) {
 }
 
 /* Images of `places` with their channels first (along two axes) or last. */
-static void make_group_norm(test_case *c, int64_t images, int64_t channels, int64_t groups, int64_t places, int last, int affine,
-                            layout how) {
-    case_begin(c, "group_norm", 3e-6, "images=%ld channels=%ld groups=%ld places=%ld last=%d affine=%d layout=%d", (long)images,
-               (long)channels, (long)groups, (long)places, last, affine, (int)how);
+static void make_group_norm(test_case *c, int64_t images, int64_t channels, int64_t groups, int64_t places, int last,
+                            int affine, layout how) {
+    case_begin(c, "group_norm", 3e-6, "images=%ld channels=%ld groups=%ld places=%ld last=%d affine=%d layout=%d",
+               (long)images, (long)channels, (long)groups, (long)places, last, affine, (int)how);
     if (last)
         case_input(c, EB_F32, how, 3, SHAPE(images, 1, places, channels));
     else

@@ -65,7 +65,8 @@ static void NAMED(norm_first)(const tiling *t, const REAL *x, const REAL *weight
 
 /* For each of some vectors side by side: the sum down `places`, `step` elements apart, or that of the squared distances
  * from `centre`. */
-EB_INLINE void NAMED(sum_vectors)(const REAL *x, int64_t step, int64_t places, const REAL *centre, REAL *sums, const int count) {
+EB_INLINE void NAMED(sum_vectors)(const REAL *x, int64_t step, int64_t places, const REAL *centre, REAL *sums,
+                                  const int count) {
     enum { LANES = NAMED(LANES) };
     NAMED(vector) total[SUMS] = {{0}};
     for (int64_t p = 0; p < places; p++, x += step)
