@@ -405,6 +405,15 @@ enum { /* rms_norm */
     EB_REAL_RMS_NORM_EPSILON = 0,
 };
 
+enum { /* group_norm */
+    EB_IN_GROUP_NORM_X = 0,
+    EB_IN_GROUP_NORM_WEIGHT = 1,
+    EB_IN_GROUP_NORM_BIAS = 2,
+    EB_INT_GROUP_NORM_GROUPS = 0,
+    EB_REAL_GROUP_NORM_EPSILON = 0,
+    EB_INT_GROUP_NORM_CHANNELS_LAST = 1,
+};
+
 enum { /* softmax */
     EB_IN_SOFTMAX_X = 0,
     EB_INT_SOFTMAX_AXIS = 0,
@@ -844,12 +853,6 @@ enum { /* attribute activation */
 };
 
 enum { /* where compute is */
-    EB_COMPUTE_OF_layer_norm = -1,
-    EB_COMPUTE_OF_rms_norm = -1,
-    EB_COMPUTE_OF_softmax = -1,
-    EB_COMPUTE_OF_log_softmax = -1,
-    EB_COMPUTE_OF_attention = -1,
-    EB_COMPUTE_OF_rope = -1,
     EB_COMPUTE_OF_neg = -1,
     EB_COMPUTE_OF_abs = -1,
     EB_COMPUTE_OF_sign = -1,
@@ -922,6 +925,13 @@ enum { /* where compute is */
     EB_COMPUTE_OF_gated_linear = 2,
     EB_COMPUTE_OF_conv = 35,
     EB_COMPUTE_OF_conv_transpose = -1,
+    EB_COMPUTE_OF_layer_norm = -1,
+    EB_COMPUTE_OF_rms_norm = -1,
+    EB_COMPUTE_OF_group_norm = -1,
+    EB_COMPUTE_OF_softmax = -1,
+    EB_COMPUTE_OF_log_softmax = -1,
+    EB_COMPUTE_OF_attention = -1,
+    EB_COMPUTE_OF_rope = -1,
     EB_COMPUTE_OF_full = -1,
     EB_COMPUTE_OF_arange = -1,
     EB_COMPUTE_OF_tril = -1,

@@ -1,6 +1,7 @@
-/* Reference of layer_norm, rms_norm, softmax and log_softmax, in double. */
+/* Reference of layer_norm, rms_norm, group_norm, softmax and log_softmax, in double. */
 #include "../ops.h"
 #include "element.h"
+#include "window.h"
 
 /* --- over the trailing axes ------------------------------------------------------------------------------------- */
 
@@ -100,6 +101,56 @@ static eb_status run_rms_norm(const eb_node *node, void *const *bases, int64_t b
 }
 const eb_kernel any_layer_norm__generic_reference = {plan_norm, run_layer_norm};
 const eb_kernel any_rms_norm__generic_reference = {plan_norm, run_rms_norm};
+
+/* --- over groups of channels ---------------------------------------------------------------------------------------- */
+
+static eb_status plan_group_norm(eb_node *node) {
+    const eb_tensor *x = eb_input(node, EB_IN_GROUP_NORM_X);
+    if (!eb_is_real(x->dtype)) return EB_NOT_APPLICABLE;
+    const int64_t groups = x->shape[0] * node->ints[EB_INT_GROUP_NORM_GROUPS], size = eb_size(x);
+    node->tiles = size ? eb_tile_count(groups, size / groups) : 0;
+    return EB_OK;
+}
+
+static eb_status run_group_norm(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
+    (void)scratch;
+    const int is_last = (int)node->ints[EB_INT_GROUP_NORM_CHANNELS_LAST];
+    const eb_tensor x = eb_channels_first(eb_input(node, EB_IN_GROUP_NORM_X), is_last);
+    const eb_tensor y = eb_channels_first(eb_output(node), is_last);
+    const eb_tensor *weight = eb_optional_input(node, EB_IN_GROUP_NORM_WEIGHT);
+    const eb_tensor *bias = eb_optional_input(node, EB_IN_GROUP_NORM_BIAS);
+    const void *x_data = eb_data(&x, bases);
+    const int64_t groups = node->ints[EB_INT_GROUP_NORM_GROUPS], width = x.shape[1] / groups, all = x.shape[0] * groups;
+    eb_loop group = eb_loop_new(2); /* its channels and all places */
+    for (int axis = 1; axis < x.rank; axis++)
+        eb_loop_axis(&group, axis == 1 ? width : x.shape[axis], (const int64_t[]){x.stride[axis], y.stride[axis]});
+    for (int64_t g = eb_piece(all, node->tiles, begin); g < eb_piece(all, node->tiles, end); g++) {
+        const int64_t image = g / groups, first = g % groups * width;
+        const int64_t x_at = image * x.stride[0] + first * x.stride[1], y_at = image * y.stride[0] + first * y.stride[1];
+        double mean = 0, square = 0;
+        eb_cursor c;
+        eb_cursor_seek(&group, &c, 0);
+        for (int64_t i = 0; i < group.count; i++, eb_cursor_advance(&group, &c, 1))
+            mean += eb_load_real(x.dtype, x_data, x_at + c.offset[0]);
+        mean /= (double)group.count;
+        eb_cursor_seek(&group, &c, 0);
+        for (int64_t i = 0; i < group.count; i++, eb_cursor_advance(&group, &c, 1)) {
+            const double v = eb_load_real(x.dtype, x_data, x_at + c.offset[0]) - mean;
+            square += v * v;
+        }
+        const double scale = 1 / sqrt(square / (double)group.count + node->reals[EB_REAL_GROUP_NORM_EPSILON]);
+        eb_cursor_seek(&group, &c, 0);
+        for (int64_t i = 0; i < group.count; i++, eb_cursor_advance(&group, &c, 1)) {
+            const int64_t channel = first + i / (group.count / width);
+            double v = (eb_load_real(x.dtype, x_data, x_at + c.offset[0]) - mean) * scale;
+            if (weight) v *= eb_load_real(x.dtype, eb_data(weight, bases), channel * weight->stride[0]);
+            if (bias) v += eb_load_real(x.dtype, eb_data(bias, bases), channel * bias->stride[0]);
+            eb_store_real(x.dtype, eb_data(eb_output(node), bases), y_at + c.offset[1], v);
+        }
+    }
+    return EB_OK;
+}
+const eb_kernel any_group_norm__generic_reference = {plan_group_norm, run_group_norm};
 
 /* --- along one axis --------------------------------------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ from engine.ops.check import (
     widened,
     wrong,
 )
+from engine.ops.conv import channels_first
 from engine.ops.rounding import RESULT, Rounding
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
@@ -58,6 +59,13 @@ def _trailing(axes: int) -> tuple[int, ...]:
     return tuple(range(-axes, 0))
 
 
+def _standardised(wide: np.ndarray, over: tuple[int, ...], epsilon: float) -> np.ndarray:
+    """Distances from the mean over some axes, in standard deviations."""
+    count = np.float64(np.prod([wide.shape[axis] for axis in over], dtype=np.int64))
+    centred = wide - np.sum(wide, axis=over, keepdims=True) / count
+    return np.asarray(centred / np.sqrt(np.sum(centred * centred, axis=over, keepdims=True) / count + epsilon))
+
+
 def _sum(x: np.ndarray, addend: np.ndarray | None) -> np.ndarray:
     """X + addend in float64, rounded to their type as an add of its own would: fused bits equal those of two ops."""
     return widened(x if addend is None else rounded(np.add, x, addend))
@@ -71,12 +79,8 @@ def _layer_norm_reference(
     axes: int,
     epsilon: float,
 ) -> np.ndarray:
-    wide, over = _sum(x, addend), _trailing(axes)
-    count = int(np.prod(x.shape[-axes:], dtype=np.int64))
     with np.errstate(all="ignore"):
-        centred = wide - np.sum(wide, axis=over, keepdims=True) / np.float64(count)
-        variance = np.sum(centred * centred, axis=over, keepdims=True) / np.float64(count)
-        y = centred / np.sqrt(variance + epsilon)
+        y = _standardised(_sum(x, addend), _trailing(axes), epsilon)
         if weight is not None:
             y = y * widened(weight)
         if bias is not None:
@@ -128,6 +132,56 @@ declare(
         rounding=SUM_FIRST,
         doc="v / sqrt(mean(v^2) + epsilon) * weight over the last `axes` axes, v = x + addend "
         "(Zhang and Sennrich 2019)",
+    )
+)
+
+
+def _infer_group_norm(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    x = of_dtype("group_norm", "x", present("group_norm", inputs, 0, "x"), FLOATS)
+    if len(x.shape) < 2:
+        raise wrong("group_norm", "x of 2 axes or more", x)
+    channels = channels_first(x, attributes["channels_last"]).shape[1]
+    if attributes["groups"] < 1 or channels % attributes["groups"]:
+        raise wrong("group_norm", f"groups that divide the {channels} channels of {x}", attributes["groups"])
+    for position, operand in enumerate(("weight", "bias"), 1):
+        given = optional(inputs, position)
+        if given is not None:
+            of_shape("group_norm", operand, of_same_dtype("group_norm", operand, given, x.dtype), (channels,))
+    return result("group_norm", x.dtype, x.shape)
+
+
+def _group_norm_reference(
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    bias: np.ndarray | None,
+    groups: int,
+    epsilon: float,
+    channels_last: bool,
+) -> np.ndarray:
+    wide = widened(np.moveaxis(x, -1, 1) if channels_last else x)
+    shape, column = wide.shape, (-1, *[1] * (x.ndim - 2))
+    with np.errstate(all="ignore"):
+        apart = wide.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
+        y = _standardised(apart, tuple(range(2, apart.ndim)), epsilon).reshape(shape)
+        if weight is not None:
+            y = y * widened(weight).reshape(column)
+        if bias is not None:
+            y = y + widened(bias).reshape(column)
+        return cast_array(np.moveaxis(y, 1, -1) if channels_last else y, x.dtype)
+
+
+declare(
+    Op(
+        "group_norm",
+        "norm",
+        ("x", "weight?", "bias?"),
+        _infer_group_norm,
+        _group_norm_reference,
+        {"groups": Attribute("int"), "epsilon": Attribute("float"), "channels_last": Attribute("bool", False)},
+        flops=_norm_flops(LAYER_NORM_FLOPS),
+        inplace=(0,),
+        doc="(x - mean) / sqrt(variance + epsilon) * weight + bias, statistics over each group of channels of an "
+        "image: x [N, C, *S], or [N, *S, C] with channels_last, weight and bias [C] (Wu and He 2018)",
     )
 )
 

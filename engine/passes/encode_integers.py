@@ -19,7 +19,7 @@ from engine.passes.base import Pass
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _BYTES = ("int8", "uint8")
-_WEIGHTED = ("conv_transpose", "index", "index_select", "layer_norm", "rms_norm")
+_WEIGHTED = ("conv_transpose", "index", "index_select", "layer_norm", "rms_norm", "group_norm")
 """Ops whose constant operands are weights, beside those that read encoded ones."""
 
 

@@ -84,6 +84,7 @@ static const struct {
     {"floor_div", cases_of_integers},
     {"layer_norm", cases_norm},
     {"rms_norm", cases_norm},
+    {"group_norm", cases_group_norm},
     {"embedding_norm", cases_embedding_norm},
     {"rope", cases_rope},
     {"softmax", cases_softmax},

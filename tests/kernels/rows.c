@@ -119,6 +119,30 @@ static void check_bits_of_two_ops(const char *op, int64_t n) {
     case_end(&two);
 }
 
+/* Images of `places` with their channels first (along two axes) or last. */
+static void make_group_norm(test_case *c, int64_t images, int64_t channels, int64_t groups, int64_t places, int last,
+                            int affine, layout how) {
+    case_begin(c, "group_norm", 3e-6, "images=%ld channels=%ld groups=%ld places=%ld last=%d affine=%d layout=%d",
+               (long)images, (long)channels, (long)groups, (long)places, last, affine, (int)how);
+    if (last)
+        case_input(c, EB_F32, how, 3, SHAPE(images, 1, places, channels));
+    else
+        case_input(c, EB_F32, how, 3, SHAPE(images, channels, 1, places));
+    for (int i = 0; i < 2; i++)
+        if (affine >> i & 1)
+            case_input(c, EB_F32, DENSE, 1, SHAPE(channels));
+        else
+            case_absent(c);
+    if (last)
+        case_output(c, EB_F32, DENSE, SHAPE(images, 1, places, channels));
+    else
+        case_output(c, EB_F32, DENSE, SHAPE(images, channels, 1, places));
+    c->node.n_ints = 2, c->node.n_reals = 1;
+    c->ints[EB_INT_GROUP_NORM_GROUPS] = groups;
+    c->ints[EB_INT_GROUP_NORM_CHANNELS_LAST] = last;
+    c->reals[EB_REAL_GROUP_NORM_EPSILON] = 1e-5;
+}
+
 /* A word's row, the type's row at ids of one batch for all, and a row of positions; `terms` of them. */
 static void make_encoded_norm(test_case *c, int64_t rows, int64_t n, int terms, int norm, eb_dtype ids, layout how,
                               const char *encoding) {
@@ -334,6 +358,43 @@ void cases_norm(case_visitor *v) {
     }
     add_heads(v);
     time_norms(v);
+}
+
+/* Fewer and more channels than a tile of some groups has, blocks of places that are whole and that are not. */
+void cases_group_norm(case_visitor *v) {
+    static const int64_t shapes[][3] = {{1, 1, 1},     {2, 1, 5},     {6, 3, 7},    {8, 8, 33},     {24, 3, 50},   {64, 1, 9},
+                                        {64, 64, 64},  {64, 32, 130}, {70, 35, 17}, {105, 35, 3},   {96, 2, 300},  {130, 1, 129},
+                                        {200, 40, 65}, {320, 32, 16}, {512, 32, 1}, {1, 1, 20000},  {3, 3, 4097},  {7, 1, 700}};
+    test_case c;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int last = 0; last < 2; last++)
+            for (int kind = 0; kind < 4; kind++) {
+                make_group_norm(&c, 1 + (int64_t)i % 3, shapes[i][0], shapes[i][1], shapes[i][2], last, (kind + (int)i) % 4,
+                                kind == 3 ? (layout)(i % 4) : DENSE);
+                if (kind == 1) case_specials(&c, 0);
+                if (kind == 2) c.in_place = 0;
+                if ((i + (size_t)kind) % 3 == 2) widen(&c);
+                visit_case(v, &c);
+            }
+    for (int last = 0; last < 2; last++) {
+        make_group_norm(&c, 2, 24, 3, 400, last, 3, DENSE);
+        case_edit(&c, raise_mean, 3000, 0);
+        case_note(&c, "large mean");
+        c.tolerance = 3e-4; /* what rounding the inputs themselves to float leaves */
+        visit_case(v, &c);
+        make_group_norm(&c, 1, 2, 1, LONG_ROW / 2, last, 0, DENSE);
+        case_edit(&c, raise_mean, 100, 0);
+        case_note(&c, "large mean");
+        c.tolerance = 2e-5;
+        visit_case(v, &c);
+        make_group_norm(&c, 0, 4, 2, 3, last, 3, DENSE);
+        visit_case(v, &c);
+        make_group_norm(&c, 2, 4, 2, 0, last, 3, DENSE);
+        visit_case(v, &c);
+        make_group_norm(&c, 4, 64, 32, 56 * 56, last, 3, DENSE);
+        case_timed(&c, 8.0 * 4 * 64 * 56 * 56, "4 images of 56x56, 32 groups of 2 channels %s", last ? "last" : "first");
+        visit_case(v, &c);
+    }
 }
 
 void cases_embedding_norm(case_visitor *v) {

@@ -28,7 +28,7 @@ case_provider cases_linear, cases_gated_linear, cases_matmul;                   
 case_provider cases_conv, cases_conv_transpose;                                              /* spatial.c */
 case_provider cases_pool, cases_resample, cases_grid_sample, cases_pad;                      /* windows.c */
 case_provider cases_expand_depthwise, cases_attention, cases_selective_scan;                 /* files of their names */
-case_provider cases_norm, cases_embedding_norm, cases_softmax;                               /* rows.c */
+case_provider cases_norm, cases_group_norm, cases_embedding_norm, cases_softmax;             /* rows.c */
 case_provider cases_rope;                                                                    /* heads.c */
 case_provider cases_unary, cases_binary, cases_where, cases_pointwise, cases_cast;           /* pointwise.c */
 case_provider cases_comparison, cases_integer, cases_of_integers;                            /* pointwise.c */

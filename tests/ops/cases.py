@@ -344,6 +344,40 @@ case("layer_norm", "weight_only", normal(4, 7), normal(7), None, None, axes=1, e
 case("layer_norm", "bias_only", normal(4, 7), None, normal(7), None, axes=1, epsilon=1e-5)
 case("layer_norm", "sum_only", eighths(4, 7), None, None, eighths(4, 7), axes=1, epsilon=1e-5)
 
+for _dtype in FLOATS:
+    _affine = [normal(12, dtype=_dtype), normal(12, dtype=_dtype)]
+    case("group_norm", _dtype, normal(2, 12, 5, 7, dtype=_dtype, scale=3), *_affine, groups=4, epsilon=1e-5)
+    _x = normal(2, 5, 7, 12, dtype=_dtype, scale=3)
+    case("group_norm", f"last_{_dtype}", _x, *_affine, groups=4, epsilon=1e-5, channels_last=True)
+for _label, _shape, _groups in (
+    ("one_group", (2, 6, 17), 1),
+    ("each_channel", (2, 6, 3, 3), 6),
+    ("one_place", (3, 70, 1, 1), 5),
+    ("odd_channels", (1, 105, 4), 35),
+    ("features", (5, 9), 3),
+    ("solid", (2, 4, 3, 4, 5), 2),
+    ("one_element", (2, 1, 1), 1),
+    ("wide", (1, 2, 70, 130), 1),
+    ("no_images", (0, 4, 3), 2),
+    ("no_places", (2, 4, 0), 2),
+):
+    for _last in (False, True):
+        _x = normal(*(_shape[0], *_shape[2:], _shape[1]) if _last else _shape)
+        _how = {"groups": _groups, "epsilon": 1e-3, "channels_last": _last}
+        case("group_norm", f"{_label}_{_last}", _x, normal(_shape[1]), normal(_shape[1]), **_how)
+        case("group_norm", f"{_label}_{_last}_plain", _x, None, None, **_how)
+_images = np.array(
+    [[[1.0, np.nan], [3.0, 4.0], [5.0, np.inf], [0.0, 1.0], [2.0, 2.0], [2.0, 2.0], [1.0, 3.0], [2.0, 7.0]]]
+)
+for _last in (False, True):
+    _how = {"groups": 4, "channels_last": _last}
+    _given = given(np.moveaxis(_images, 1, -1) if _last else _images)
+    case("group_norm", f"special_{_last}", _given, None, None, epsilon=1e-5, **_how)
+    case("group_norm", f"no_epsilon_{_last}", _given, None, normal(8), epsilon=0.0, **_how)
+    case("group_norm", f"weight_only_{_last}", _given, normal(8), None, epsilon=0.1, **_how)
+_x = given(1e4 + np.arange(32.0).reshape(1, 4, 8))
+case("group_norm", "offset", _x, None, None, groups=2, epsilon=1e-5)
+
 for _op in ("softmax", "log_softmax"):
     for _dtype in FLOATS:
         case(_op, _dtype, normal(4, 33, dtype=_dtype, scale=3), axis=1)

@@ -134,6 +134,8 @@ COUNTED = [
     ("layer_norm", [f32(3, 4), None, None, f32(3, 4)], {"axes": 1, "epsilon": 0.1}, 6 * 12, 96 + 48),
     ("rms_norm", [f32(3, 4), f32(4), None], {"axes": 1, "epsilon": 0.1}, 4 * 12, 96 + 16),
     ("rms_norm", [f32(3, 4), f32(4), f32(3, 4)], {"axes": 1, "epsilon": 0.1}, 5 * 12, 96 + 16 + 48),
+    ("group_norm", [f32(3, 4), None, None], {"groups": 2, "epsilon": 0.1}, 5 * 12, 96),
+    ("group_norm", [f32(3, 4), f32(4), f32(4)], {"groups": 2, "epsilon": 0.1}, 7 * 12, 96 + 32),
     ("softmax", [f32(3, 4)], {"axis": 1}, 5 * 12, 96),
     ("sum", [f32(3, 4)], {"axes": (1,)}, 12, 48 + 12),
     ("var", [f32(3, 4)], {"axes": (1,)}, 48, 48 + 12),

@@ -204,6 +204,14 @@ def _expand_depthwise(x, expand, expand_bias, weight, bias, *, expand_activation
     return SPATIAL["conv"](between, weight, bias, None, **how)
 
 
+def _group_norm(x, weight, bias, groups, epsilon, channels_last):
+    """torch refuses images of no places."""
+    if x.numel() == 0:
+        return x.clone()
+    y = functional.group_norm(x.movedim(-1, 1) if channels_last else x, groups, weight, bias, epsilon)
+    return y.movedim(1, -1) if channels_last else y
+
+
 def _argsort(x, axis, count, descending):
     return torch.argsort(x, dim=axis, descending=descending, stable=True).narrow(axis, 0, count)
 
@@ -256,6 +264,7 @@ TORCH: dict[str, Any] = {
     "attention": _attention,
     "layer_norm": _norm(functional.layer_norm),
     "rms_norm": _norm(functional.rms_norm),
+    "group_norm": _group_norm,
     "rope": _rope,
     "selective_scan": _selective_scan,
     "softmax": lambda x, axis: x.softmax(axis),

@@ -128,6 +128,23 @@ def test_pools_before_a_convolution_are_turned_along_other_axes_too(axes):
     assert ops(g)[1:-1] == ["max_pool", "relu", "avg_pool", "conv"]
 
 
+@pytest.mark.parametrize("behind", [True, False])
+def test_norms_of_groups_are_turned_beside_convolutions(behind):
+    g = start((2, 4, 9, 8))
+    y = g.inputs[0] if behind else conv(g, g.inputs[0])
+    y = g.emit("silu", [g.emit("group_norm", [y, known(g, y.shape[1]), None], groups=2, epsilon=0.1)])
+    g.outputs = [conv(g, y) if behind else y]
+    assert run_pass(g, "channels_last") == [3]
+    assert permutes(g) == 2, "the input and the output"
+    assert next(n for n in g.nodes if n.op.name == "group_norm").attributes["channels_last"]
+
+
+def test_a_norm_of_groups_alone_keeps_its_channels_first():
+    g = start((2, 4, 9, 8))
+    g.outputs = [g.emit("group_norm", [g.inputs[0], None, None], groups=2, epsilon=0.1)]
+    assert run_pass(g, "channels_last") == [0]
+
+
 def test_a_convolution_by_a_weight_that_is_no_constant_turns_no_pool():
     g = start((2, 4, 8, 8), (6, 4, 3, 3))
     g.outputs = [conv_of_rank(g, pools(g, 2), g.inputs[1])]

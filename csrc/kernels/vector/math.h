@@ -4,7 +4,12 @@
 #ifndef EB_MATH_H
 #define EB_MATH_H
 
+#include <float.h>
+
 #include "vec.h"
+
+/* An epsilon above zero as a float above zero: rounded to 0, a row of equal elements would give 0 / 0. */
+EB_INLINE float epsilon_of(double epsilon) { return epsilon > 0 && epsilon < FLT_MIN ? FLT_MIN : (float)epsilon; }
 
 /* 2^n * y, for n in [-252, 254] by two factors, so that the ends of float's range come out right. */
 EB_INLINE vf vf_scale(vf y, vi n) {

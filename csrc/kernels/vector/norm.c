@@ -1,8 +1,6 @@
 /* layer_norm, rms_norm, softmax and log_softmax over rows, and embedding_norm over rows of tables. A row is dense, but
  * need not follow the one before it. It is read again for each pass: it lies in the first-level cache. Variance is the mean of centred squares, not the difference of
  * two large sums. */
-#include <float.h>
-
 #include "../../ops.h"
 #include "../../stream.h"
 #include "math.h"
@@ -21,9 +19,6 @@ typedef struct {
     int64_t stream; /* whether the result goes past the caches */
 } tiling;
 EB_NODE_PLAN(tiling)
-
-/* An epsilon above zero as a float above zero: rounded to 0, a row of equal elements would give 0 / 0. */
-static inline float epsilon_of(double epsilon) { return epsilon > 0 && epsilon < FLT_MIN ? FLT_MIN : (float)epsilon; }
 
 typedef struct {
     const float *x, *weight, *bias, *addend, *second; /* x + addend + second: the latter two may be absent, in order */

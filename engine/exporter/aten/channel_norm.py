@@ -1,12 +1,11 @@
 """Normalisations of channels: batch, instance and group norm at rest.
 
 Batch norm with kept statistics is one multiplication and one addition a channel, which a convolution in front absorbs.
-A group is a row of the same input under another shape, so group norm is layer norm, whose kernel is there already.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 
 from engine.exporter.context import CallContext, Missing
 from engine.exporter.handlers import aten
@@ -58,11 +57,17 @@ def _by_batch(x: CallContext, value: Value, weight: Value | None, bias: Value | 
     return x.cast(_affine(x, y, weight, bias), x.result.dtype)
 
 
-def _by_group(x: CallContext, value: Value, groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
-    wide = x.cast(value, _wide(value))
-    rows = (value.shape[0], groups, math.prod(value.shape[1:]) // groups)
-    y = x.emit_named("layer_norm", {"x": x.reshape(wide, rows)}, axes=1, epsilon=eps)
-    return x.cast(_affine(x, x.reshape(y, value.shape), weight, bias), x.result.dtype)
+def normalised(
+    x: CallContext, op: str, value: Value, affine: Mapping[str, Value | None], **attributes: float
+) -> Value | list[Value | Missing]:
+    """Operands of several types are computed in the widest, and the result is rounded once."""
+    dtype = value.dtype
+    for operand in affine.values():
+        if operand is not None:
+            dtype = x.common_dtype(value, operand)
+    operands = {name: None if operand is None else x.cast(operand, dtype) for name, operand in affine.items()}
+    y = x.emit_named(op, {**operands, "x": x.cast(value, dtype)}, **attributes)
+    return x.alone(x.cast(y, x.result.dtype), FOR_GRADIENTS)
 
 
 @aten(
@@ -97,10 +102,11 @@ def instance_norm(
     running_var: Value | None,
     use_input_stats: bool,
     eps: float,
-) -> Value:
+) -> Value | list[Value | Missing]:
     """A channel of one image is a group; with kept statistics it is batch norm."""
     if running_mean is None or running_var is None:
-        return _by_group(x, input, input.shape[1], weight, bias, eps)
+        affine = {"weight": weight, "bias": bias}
+        return normalised(x, "group_norm", input, affine, groups=input.shape[1], epsilon=eps)
     if use_input_stats:
         x.refuse("use_input_stats=True moves the kept statistics; call model.eval()")
     return _by_statistics(x, input, weight, bias, running_mean, running_var, eps)
@@ -117,4 +123,4 @@ _OF_INPUT = "the input's own shape has it"
 def group_norm(
     x: CallContext, input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float
 ) -> Value | list[Value | Missing]:
-    return x.alone(_by_group(x, input, num_groups, weight, bias, eps), FOR_GRADIENTS)
+    return normalised(x, "group_norm", input, {"weight": weight, "bias": bias}, groups=num_groups, epsilon=eps)

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from engine.exporter.aten.channel_norm import FOR_GRADIENTS
+from engine.exporter.aten.channel_norm import normalised
 from engine.exporter.context import CallContext, Missing
 from engine.exporter.handlers import aten
 from engine.graph import Value
 from engine.ops.table import broadcast
 
 
-def _normalised(
-    x: CallContext, op: str, value: Value, shape: Sequence[int], affine: Mapping[str, Value | None], epsilon: float
-) -> Value | list[Value | Missing]:
-    """Operands of several types are computed in the widest, and the result is rounded once."""
-    dtype = value.dtype
-    for operand in affine.values():
-        if operand is not None:
-            dtype = x.common_dtype(value, operand)
-    operands = {name: None if operand is None else x.cast(operand, dtype) for name, operand in affine.items()}
-    y = x.emit_named(op, {**operands, "x": x.cast(value, dtype)}, axes=len(shape), epsilon=epsilon)
-    return x.alone(x.cast(y, x.result.dtype), FOR_GRADIENTS)
-
-
 @aten("layer_norm", "native_layer_norm", harmless={"cudnn_enable": "chooses among kernels of another device"})
 def layer_norm(
     x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, bias: Value | None, eps: float
 ) -> Value | list[Value | Missing]:
-    return _normalised(x, "layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
+    affine = {"weight": weight, "bias": bias}
+    return normalised(x, "layer_norm", input, affine, axes=len(normalized_shape), epsilon=eps)
 
 
 def _epsilon(value: Value, eps: float | None) -> float:
@@ -44,7 +32,8 @@ def _epsilon(value: Value, eps: float | None) -> float:
 def rms_norm(
     x: CallContext, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
 ) -> Value | list[Value | Missing]:
-    return _normalised(x, "rms_norm", input, normalized_shape, {"weight": weight}, _epsilon(input, eps))
+    axes, epsilon = len(normalized_shape), _epsilon(input, eps)
+    return normalised(x, "rms_norm", input, {"weight": weight}, axes=axes, epsilon=epsilon)
 
 
 # --- attention --------------------------------------------------------------------------------------------------

@@ -157,6 +157,7 @@ _TORCH: dict[str, Callable[..., Tensor]] = {
     "attention": _attention,
     "layer_norm": lambda _c, x, weight, bias, more: functional.layer_norm(_sum(x, more), weight.shape, weight, bias),
     "rms_norm": lambda _c, x, weight, more: functional.rms_norm(_sum(x, more), weight.shape, weight),
+    "group_norm": lambda c, x, *affine: functional.group_norm(x.movedim(-1, 1) if c.ints[1] else x, c.ints[0], *affine),
     "rope": _rope,
     "selective_scan": _selective_scan,
     "softmax": lambda c, x: torch.softmax(x, c.ints[0]),

@@ -14,7 +14,7 @@ from engine.passes.base import Pass
 from engine.sizes import same
 
 _RANKS = (3, 4, 5)  # of images with one to three spatial axes
-_IMAGES = ("conv", "conv_transpose", "concat", "max_pool", "avg_pool")
+_IMAGES = ("conv", "conv_transpose", "concat", "max_pool", "avg_pool", "group_norm")
 
 
 def _to_last(rank: int) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def _conv_transpose(graph: Graph, node: Node) -> Value | None:
 
 
 def _pool(graph: Graph, node: Node) -> Value | None:
-    """Beside other images: alone, two copies would take longer than it does with its channels first."""
+    """Pool or norm beside other images: alone, two copies would take longer than it does with its channels first."""
     if node.attributes["channels_last"]:
         return None
     if _beneath(node.operand("x")) is None and not _is_read_by_convolution(graph, node):
@@ -206,6 +206,7 @@ RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
     "conv_transpose": _conv_transpose,
     "max_pool": _pool,
     "avg_pool": _pool,
+    "group_norm": _pool,
     "concat": _concat,
     "resample": _along_an_axis,
     "index_select": _along_an_axis,

@@ -1,4 +1,4 @@
-"""Layer norm and RMS norm."""
+"""Layer norm, RMS norm and group norm."""
 
 from tests.targets.on_triton.steps import Case, Input
 
@@ -15,6 +15,12 @@ def _rms(x: Input, *, weight: bool = True, addend: Input | None = None, **others
     attributes = _EPSILON | {name: others.pop(name) for name in ("axes", "epsilon") if name in others}
     row = Input(x.shape[-attributes["axes"] :])
     return Case("rms_norm", (x, row if weight else None, addend), attributes, **others)
+
+
+def _group(x: Input, groups: int, *, last: bool = False, weight: bool = True, bias: bool = True, **others) -> Case:
+    channels = Input((x.shape[-1 if last else 1],))
+    attributes = {"groups": groups, "epsilon": 1e-5, "channels_last": last}
+    return Case("group_norm", (x, channels if weight else None, channels if bias else None), attributes, **others)
 
 
 _WIDE = Input((3, 9001))
@@ -44,6 +50,16 @@ RAGGED = (
         for make, last in ((_layer, 3), (_rms, 2))
         for over in (0, last)
     ),
+    # rows have weights of their own: groups of channels, first and last
+    _group(Input((2, 6, 5, 7)), 3, variant="rows"),
+    _group(Input((2, 5, 7, 6)), 3, last=True, bias=False),
+    _group(Input((3, 12)), 4, weight=False),
+    _group(Input((2, 4, 9, 3), order=(0, 2, 3, 1)), 4, dtypes=("float32",)),
+    _group(Input((2, 9, 3)), 1, last=True, dtypes=("float32", "float64")),
+    _group(Input((2, 4, 0)), 2, dtypes=("float32",)),
+    _group(Input((2, 8, 7), special=(float("nan"), float("inf"))), 4, over=0),
+    _group(Input((2, 6, 53, 57)), 2, variant="loop"),
+    _group(Input((1, 53, 57, 6)), 2, last=True, dtypes=("float32",), variant="loop"),
     # loop
     *(make(_WIDE, variant="loop") for make in (_layer, _rms)),
     *(make(Input((2, 9001)), addend=Input((2, 9001)), over=0, variant="loop") for make in (_layer, _rms)),
@@ -67,6 +83,9 @@ REAL = (
     _layer(Input((8, 16384)), addend=Input((8, 16384)), multiprocessors=_GPU, variant="loop"),
     _layer(Input((8, 56, 56, 96), order=(0, 3, 1, 2)), multiprocessors=_GPU, variant="rows"),
     _layer(Input((8, 14, 14, 384), order=(0, 3, 1, 2)), multiprocessors=_GPU, variant="loop"),
+    _group(Input((4, 64, 56, 56)), 32, multiprocessors=_GPU, variant="rows"),
+    _group(Input((4, 56, 56, 64)), 32, last=True, multiprocessors=_GPU, variant="rows"),
+    _group(Input((2, 320, 64, 64)), 32, multiprocessors=_GPU, variant="loop"),
     _layer(Input((512, 768)), dtypes=("float64",), multiprocessors=_GPU),
     _layer(Input((512, 768)), weight=False, bias=False, dtypes=("float32",), multiprocessors=_GPU),
 )
