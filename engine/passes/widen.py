@@ -5,7 +5,8 @@ runs before the common passes. Inputs and outputs keep their types; states becom
 
 A rounding that the model asks for itself is kept: a cast to a narrow type that no input and no other tensor of the
 model has, or whose result is only cast again or read directly by an op that gives truth values or integers, such as a
-comparison. What only moves elements of inputs to results stays narrow.
+comparison. What only moves elements of inputs to results stays narrow, and so does
+a sum or an extreme of such elements that is a result itself: its kernels sum in float32 and round once.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ MOVES = frozenset(
     )
 )
 """Ops whose floats are those of their inputs; a value that `pad` puts around is cast to the type, narrow or not."""
+REDUCTIONS = frozenset(("sum", "mean", "amax", "amin"))
+"""Ops that read narrow floats and round their results once."""
 
 
 def find_narrow_type(value: Value) -> str | None:
@@ -113,18 +116,20 @@ class _Widening:
         return changes
 
     def _find_moves(self) -> set[Node]:
-        """Nodes that move elements of narrow inputs, and are read by such nodes alone or returned."""
+        """Nodes that move or reduce elements of narrow inputs, and are read by nodes that move or returned."""
         first_state = len(self.graph.outputs) - len(self.graph.states)
         states = {*self.graph.state_inputs, *self.graph.outputs[first_state:]}
-        found = {node for node in self.graph.nodes if node.op.name in MOVES and node.output.dtype in NARROW}
+        kinds = MOVES | REDUCTIONS
+        found = {node for node in self.graph.nodes if node.op.name in kinds and node.output.dtype in NARROW}
         while True:
+            moves = {node for node in found if node.op.name in MOVES}
             sources = {*self.graph.inputs, *(node.output for node in found)} - states
             kept = {
                 node
                 for node in found
                 if sources.issuperset(value for value in _present(node) if value.dtype in NARROW)
                 and node.output not in states
-                and found.issuperset(self.users.get(node.output, ()))
+                and (found if node in moves else moves).issuperset(self.users.get(node.output, ()))
             }
             if kept == found:
                 return kept

@@ -315,10 +315,26 @@ static int close_enough(double value, double expected, double tolerance) {
     return fabs(value - expected) <= tolerance * fmax(1, fabs(expected));
 }
 
+/* Floats of 16 bits: equal numbers, or NaN both. */
+static int are_equal_halves(uint16_t a, uint16_t b, uint16_t infinity) {
+    const uint16_t size = 0x7fff;
+    return a == b || ((a | b) & size) == 0 || ((a & size) > infinity && (b & size) > infinity);
+}
+
 static void compare(const test_case *c, int32_t k, const char *value, const char *expected) {
     int y = c->node.n_inputs;
     const char *name = eb_kernel_describe(k).name;
     const int wide = c->operands[y].dtype == EB_F64;
+    const int is_half = c->operands[y].dtype == EB_F16, is_bfloat = c->operands[y].dtype == EB_BF16;
+    if ((is_half || is_bfloat) && c->tolerance != 0) {
+        const uint16_t *a = (const uint16_t *)value, *b = (const uint16_t *)expected;
+        for (int64_t i = 0; i < c->bytes[y] / 2; i++)
+            if (!are_equal_halves(a[i], b[i], is_half ? 0x7c00 : 0x7f80)) {
+                fail("%s by %s: element %ld is %#x, not %#x", c->name, name, (long)i, a[i], b[i]);
+                return;
+            }
+        return;
+    }
     if ((c->operands[y].dtype != EB_F32 && !wide) || c->tolerance == 0) {
         if (memcmp(value, expected, (size_t)c->bytes[y]) != 0) fail("%s by %s: other bits than the reference", c->name, name);
         return;

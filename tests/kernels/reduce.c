@@ -76,6 +76,19 @@ static void put_ties(test_case *c, int64_t a, int64_t b) {
     }
 }
 
+/* Both zeros, both infinities, and NaN of both signs, in one of `share` floats of any size. */
+static void put_special_bits(test_case *c, int64_t share, int64_t b) {
+    static const uint64_t bits[][6] = {
+        [EB_F32] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xff800001},
+        [EB_F64] = {0, 1ull << 63, 0x7ffull << 52, 0xfffull << 52, 0x7ff8ull << 48, (0xfffull << 52) + 1},
+        [EB_F16] = {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfc01},
+        [EB_BF16] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xff81}};
+    (void)b;
+    const int64_t size = eb_element_size(c->operands[0].dtype), count = c->bytes[0] / size;
+    for (int64_t i = 0; i < count / share; i++)
+        memcpy((char *)c->data[0] + random_below(count) * size, &bits[c->operands[0].dtype][random_below(6)], (size_t)size);
+}
+
 /* Rare ones among zeros, or rare zeros among ones. */
 static void put_rare(test_case *c, int64_t common, int64_t b) {
     (void)b;
@@ -98,7 +111,7 @@ static int has_layout(int shape, int how) { return how == DENSE || shape < SHAPE
 
 /* Half of the ops keep the dimensions of odd sets of axes, the other half those of even ones. */
 static void add_reductions(case_visitor *v, eb_dtype dtype, const int64_t *shape, layout how) {
-    const int is_prod = IS_ONE_OF(v->op, "prod"), is_test = IS_ONE_OF(v->op, "any", "all"), is_real = dtype <= EB_F64;
+    const int is_prod = IS_ONE_OF(v->op, "prod"), is_test = IS_ONE_OF(v->op, "any", "all"), is_real = dtype <= EB_BF16;
     for (int64_t axes = 1; axes < 8; axes++) {
         test_case c;
         make_reduction(&c, v->op, dtype, axes, (int)(axes + IS_ONE_OF(v->op, "mean", "var", "amin", "all")) % 2, how, shape);
@@ -110,7 +123,10 @@ static void add_reductions(case_visitor *v, eb_dtype dtype, const int64_t *shape
         make_reduction(&c, v->op, dtype, axes, 0, how, shape);
         if (is_prod) case_edit(&c, put_factors, 0, 0);
         case_note(&c, "special");
-        case_specials(&c, 0);
+        if (dtype <= EB_F64)
+            case_specials(&c, 0);
+        else
+            case_edit(&c, put_special_bits, 60, 0);
         visit_case(v, &c);
     }
 }
@@ -127,9 +143,10 @@ static void time_reductions(case_visitor *v, eb_dtype dtype) {
 }
 
 /* The types that an op takes; float32 and bool in all layouts. */
-static const eb_dtype dtypes[] = {EB_F32, EB_BOOL, EB_F64, EB_I64, EB_I32, EB_I16, EB_I8, EB_U8};
+static const eb_dtype dtypes[] = {EB_F32, EB_BOOL, EB_F64, EB_I64, EB_I32, EB_I16, EB_I8, EB_U8, EB_F16, EB_BF16};
 static int takes(const char *op, eb_dtype dtype) {
-    if (IS_ONE_OF(op, "any", "all")) return dtype != EB_I16 && dtype != EB_I8;
+    if (IS_ONE_OF(op, "any", "all")) return dtype != EB_I16 && dtype != EB_F16 && dtype != EB_BF16;
+    if (dtype == EB_F16 || dtype == EB_BF16) return IS_ONE_OF(op, "sum", "mean", "amax", "amin");
     return dtype <= EB_F64 || (dtype != EB_BOOL && !IS_ONE_OF(op, "mean", "var"));
 }
 
@@ -186,19 +203,6 @@ void cases_along_axis(case_visitor *v) {
     time_arg(v, 1, 50257);
 }
 
-/* Both zeros, both infinities, and NaN of both signs, in floats of any size. */
-static void put_special_bits(test_case *c, int64_t a, int64_t b) {
-    static const uint64_t bits[][6] = {
-        [EB_F32] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xff800001},
-        [EB_F64] = {0, 1ull << 63, 0x7ffull << 52, 0xfffull << 52, 0x7ff8ull << 48, (0xfffull << 52) + 1},
-        [EB_F16] = {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0xfc01},
-        [EB_BF16] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xff81}};
-    (void)a, (void)b;
-    const int64_t size = eb_element_size(c->operands[0].dtype), count = c->bytes[0] / size;
-    for (int64_t i = 0; i < count / 2; i++)
-        memcpy((char *)c->data[0] + random_below(count) * size, &bits[c->operands[0].dtype][random_below(6)], (size_t)size);
-}
-
 /* `count` of `axis` of [a, b, c]; integers in [0, scale) have ties. */
 static void add_argsort(case_visitor *v, eb_dtype dtype, const int64_t *sizes, int axis, int64_t count, layout how, double scale,
                         int special) {
@@ -208,7 +212,7 @@ static void add_argsort(case_visitor *v, eb_dtype dtype, const int64_t *sizes, i
         case_begin(&c, v->op, 0, "%ld of [%ld %ld %ld] dtype=%d axis=%d layout=%d scale=%g special=%d descending=%d", (long)count,
                    (long)sizes[0], (long)sizes[1], (long)sizes[2], (int)dtype, axis, (int)how, scale, special, descending);
         case_input(&c, dtype, how, scale, 3, sizes);
-        if (special) case_edit(&c, put_special_bits, 0, 0);
+        if (special) case_edit(&c, put_special_bits, 2, 0);
         shape[axis] = count;
         case_output(&c, EB_I64, DENSE, 3, shape);
         c.node.n_ints = 3;

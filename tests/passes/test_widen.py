@@ -181,3 +181,25 @@ def test_what_is_only_moved_stays_narrow(name):
     assert types["tanh"] == "float32"
     for found, expected in zip(program(x, y)[:2], Moves()(x, y)[:2], strict=True):
         assert torch.equal(found, expected)
+
+
+class Reduces(nn.Module):
+    def forward(self, x):
+        of_moved = x.mT.contiguous().amax(-1)
+        return x.sum(0), x.mean((0, 1)), of_moved, x.amin(1).flip(0), x.amax(0).sum(), torch.tanh(x.sum(1))
+
+
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+@pytest.mark.parametrize("name", NARROW)
+def test_a_sum_or_an_extreme_that_is_a_result_reads_narrow_floats_and_rounds_once(name, target):
+    torch.manual_seed(0)
+    x = torch.randn(70, 131).to(NARROW[name])
+    program = engine.compile(Reduces().eval(), (x,), engine.Config(target=target, verify=True))
+    found = [(node.op.name, node.outputs[0].dtype) for node in program.graph.nodes]
+    assert found.count(("sum", name)) == 1
+    assert found.count(("sum", "float32")) == 2  # of a reduction, whose result is not rounded, and of what tanh reads
+    assert {op for op, dtype in found if dtype == name} >= {"sum", "mean", "amax", "amin"}
+    exact = Reduces()(x.double())
+    for number, (one, wide) in enumerate(zip(program(x), exact, strict=True)):
+        if number < 5:
+            assert torch.equal(one, wide.to(NARROW[name]))

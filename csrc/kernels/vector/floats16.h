@@ -36,6 +36,12 @@ EB_INLINE uint32_t half_of(uint32_t v) {
     half = size > 0x7f800000 ? 0x7e00 | (size >> 13 & 0x3ff) : half;
     return sign | half;
 }
+/* Rounded once: the float in between is rounded to odd, so that its last bit tells of all that is cut off. */
+EB_INLINE uint32_t half_of_double(double v) {
+    const float near = (float)v;
+    const uint32_t odd = (bits_of(near) - (fabs(near) > fabs(v))) | (near != v);
+    return half_of(near == near ? odd : bits_of(near));
+}
 EB_INLINE uint32_t f32_of_half(uint32_t v) {
     uint32_t size = v & 0x7fff, bits = (size << 13) + 0x38000000;
     bits = size < 0x400 ? bits_of(float_of(0x3f000000 + (size & 0x3ff)) - 0.5f) : bits;

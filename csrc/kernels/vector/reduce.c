@@ -1,5 +1,5 @@
-/* Reductions over any set of axes: sum, mean, prod, var, amax, amin, any, all. Left to the reference are floats of 16 bits,
- * and sums and products of integers of fewer than 64 bits, which programs widen.
+/* Reductions over any set of axes: sum, mean, prod, var, amax, amin, any, all. Left to the reference are products and
+ * variances of floats of 16 bits, and sums and products of integers of fewer than 64 bits, which programs widen.
  *
  * Where elements are neighbours decides the form:
  *   inner   along a reduced axis: runs of it are folded into one number
@@ -7,22 +7,27 @@
  *   tiles   along neither, or along a reduced axis too short for vectors: rows are collected before they are folded
  *
  * float32 is summed in double, as by the reference: every result is the exact one rounded, but for the few ulp of a
- * double. Integers wrap around. Extremes are exact; NaN wins.
+ * double. Floats of 16 bits are summed in float32 by blocks, with at most CHAIN + SUMS + 1 additions after each other,
+ * and the sums of blocks in double: before the result is rounded to 11 or 8 bits, its error is below 2^-19 of the sum of
+ * magnitudes. Integers wrap around. Extremes are exact; NaN wins.
  */
 #include "../../ops.h"
-#include "vec.h"
+#include "elementwise.h"
+#include "floats16.h"
 
 enum {
     TILE_ELEMENTS = 16384,
     COLUMNS = 1024, /* results that are held at once: their sums stay in L1, and a row is read by pages */
     SUMS = 4,       /* vectors of a run of floats, so that additions do not wait for each other */
-    ROWS = 2,       /* that are folded at once: a sum is read and written once for both */
+    ROWS = 4,       /* that are folded at once: a sum is read and written once for all of them */
+    CHAIN = 16,     /* of floats of 16 bits: additions in float32 after each other */
+    CHAIN_ROWS = 8, /* and the rows of a block: more would share a set of the cache */
     SHORT_RUN = 16, /* elements: shorter runs are collected, */
     FEWEST_RUNS = 8 /* if there are so many of them */
 };
 
-/* Folds of elements into the numbers at `to`: double for sums and products of floats, a byte for tests, else of the
- * elements' type. `centre` is what var compares with, a number for each of `to`. */
+/* Folds of elements into the numbers at `to`: double for sums and products of floats, float for extremes of 16 bits, a byte
+ * for tests, else of the elements' type. `centre` is what var compares with, a number for each of `to`. */
 typedef struct {
     void (*run)(const void *x, int64_t n, void *to, const double *centre);
     void (*rows)(const void *x, int64_t step, int64_t rows, int64_t n, void *to, const double *centre);
@@ -149,8 +154,6 @@ static eb_status run_fold(const eb_node *node, void *const *bases, int64_t begin
                           const fold *squares, int divides) {
     problem p = describe(node);
     const int64_t each = tiling_of(node)->pieces, row = pieces_a_row(&p);
-    const int is_double = f->size == 8 && eb_output(node)->dtype != EB_I64;
-    const double divisor = divides ? p.divisor : 1;
     const char *x = eb_data(eb_input(node, 0), bases);
     char *y = eb_data(eb_output(node), bases);
     double folded[COLUMNS], centre[COLUMNS];
@@ -168,12 +171,14 @@ static eb_status run_fold(const eb_node *node, void *const *bases, int64_t begin
             fold_piece(&p, squares, from, folded, centre, columns);
         }
         char *to = y + at.offset[1] * p.y_size;
-        if (!is_double)
+        if (divides)
+            for (int64_t c = 0; c < results; c++) folded[c] /= p.divisor;
+        if (f->size == p.y_size)
             memcpy(to, folded, (size_t)(results * p.y_size));
-        else if (p.y_size == 8)
-            for (int64_t c = 0; c < results; c++) ((double *)to)[c] = folded[c] / divisor;
+        else if (f->size == 8 && eb_output(node)->dtype == EB_F16)
+            for (int64_t c = 0; c < results; c++) ((uint16_t *)to)[c] = (uint16_t)half_of_double(folded[c]);
         else
-            for (int64_t c = 0; c < results; c++) ((float *)to)[c] = (float)(folded[c] / divisor);
+            eb_casts[f->size == 8 ? EB_F64 : EB_F32][eb_output(node)->dtype](to, folded, NULL, NULL, results);
         if (!p.columns) eb_cursor_advance(&p.kept, &at, 1);
     }
     return EB_OK;
@@ -181,24 +186,21 @@ static eb_status run_fold(const eb_node *node, void *const *bases, int64_t begin
 
 /* --- folds --------------------------------------------------------------------------------------------------------- */
 
-/* step(a, v, c): takes v into a, where c is the centre. */
-#define FOLD_ROWS(name, from, type, step)                                                                              \
+/* step(a, v, c): takes v into a, where c is the centre. Of integers, whose order of folding is free: the compiler makes
+ * vectors of a run and of columns. */
+#define FOLD(name, from, type, step)                                                                                   \
     static void rows_##name(const void *x_, int64_t stride, int64_t rows, int64_t n, void *to_, const double *centre) { \
         (void)centre;                                                                                                  \
         type *restrict to = to_;                                                                                       \
         const from *restrict x = x_;                                                                                   \
         int64_t r = 0;                                                                                                 \
-        for (; r + ROWS <= rows; r += ROWS, x += ROWS * stride)                                                        \
+        for (; r + 2 <= rows; r += 2, x += 2 * stride)                                                                 \
             for (int64_t i = 0; i < n; i++) {                                                                          \
-                const type a = step(to[i], x[i], centre[i]);                                                           \
-                to[i] = step(a, x[i + stride], centre[i]);                                                             \
+                const type a = step(to[i], x[i], 0);                                                                   \
+                to[i] = step(a, x[i + stride], 0);                                                                     \
             }                                                                                                          \
-        for (int64_t i = 0; r < rows && i < n; i++) to[i] = step(to[i], x[i], centre[i]);                              \
-    }
-
-/* Of integers, whose order of folding is free: the compiler makes vectors of a run. */
-#define FOLD(name, from, type, step)                                                                                   \
-    FOLD_ROWS(name, from, type, step)                                                                                  \
+        for (int64_t i = 0; r < rows && i < n; i++) to[i] = step(to[i], x[i], 0);                                      \
+    }                                                                                                                  \
     static void run_##name(const void *x, int64_t n, void *to, const double *centre) {                                 \
         (void)centre;                                                                                                  \
         type a = *(type *)to;                                                                                          \
@@ -206,9 +208,34 @@ static eb_status run_fold(const eb_node *node, void *const *bases, int64_t begin
         *(type *)to = a;                                                                                               \
     }
 
-/* Of floats. wide: the step of vectors; join: of two folded numbers, wide_join: of vectors of them. */
-#define FOLD_FLOATS(name, from, type, vector, load, first, wide, wide_join, step, join)                                \
-    FOLD_ROWS(name, from, type, step)                                                                                  \
+typedef double vd_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
+#define DOUBLES(x) (*(vd_unaligned *)(x))
+#define FLOATS(x) (*(vf_unaligned *)(x))
+#define LOAD_DOUBLES(x) (*(const vd_unaligned *)(x))
+
+/* Of floats. vector: of the numbers that are folded, `at` some in memory; load: elements as such a vector, value: as one
+ * number; wide: the step of vectors; join: of two folded numbers, wide_join: of vectors of them. */
+#define FOLD_FLOATS(name, from, value, type, vector, at, load, first, wide, wide_join, step, join)                     \
+    EB_INLINE void fold_rows_##name(const from *x, int64_t stride, const int64_t rows, int64_t n, type *to,            \
+                                    const double *centre) {                                                            \
+        enum { WIDTH = sizeof(vector) / sizeof(type) };                                                                \
+        int64_t i = 0;                                                                                                 \
+        (void)centre;                                                                                                  \
+        for (; i + WIDTH <= n; i += WIDTH) {                                                                           \
+            vector a = at(to + i);                                                                                     \
+            EB_UNROLL                                                                                                  \
+            for (int64_t r = 0; r < rows; r++) a = wide(a, load(x + i + r * stride), LOAD_DOUBLES(centre + i));        \
+            at(to + i) = a;                                                                                            \
+        }                                                                                                              \
+        for (int64_t r = 0; r < rows; r++)                                                                             \
+            for (int64_t l = i; l < i + WIDTH && l < n; l++) to[l] = step(to[l], value(x[l + r * stride]), centre[l]); \
+    }                                                                                                                  \
+    static void rows_##name(const void *x_, int64_t stride, int64_t rows, int64_t n, void *to, const double *centre) { \
+        const from *x = x_;                                                                                            \
+        int64_t r = 0;                                                                                                 \
+        for (; r + ROWS <= rows; r += ROWS) fold_rows_##name(x + r * stride, stride, ROWS, n, to, centre);             \
+        for (; r < rows; r++) fold_rows_##name(x + r * stride, stride, 1, n, to, centre);                              \
+    }                                                                                                                  \
     static void run_##name(const void *x_, int64_t n, void *to, const double *centre) {                                \
         enum { WIDTH = sizeof(vector) / sizeof(type) };                                                                \
         const from *x = x_;                                                                                            \
@@ -232,12 +259,54 @@ static eb_status run_fold(const eb_node *node, void *const *bases, int64_t begin
             EB_UNROLL                                                                                                  \
             for (int l = 0; l < WIDTH; l++) a = join(a, lanes[l]);                                                     \
         }                                                                                                              \
-        for (; i < n; i++) a = step(a, x[i], c);                                                                       \
+        for (; i < n; i++) a = step(a, value(x[i]), c);                                                                \
         *(type *)to = a;                                                                                               \
     }
 
-typedef double vd_unaligned __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
-#define LOAD_DOUBLES(x) (*(const vd_unaligned *)(x))
+/* Sums of floats of 16 bits. */
+#define FOLD_NARROW_SUMS(name, value, load)                                                                            \
+    EB_INLINE void fold_rows_##name(const uint16_t *x, int64_t stride, const int64_t rows, int64_t n, double *to) {    \
+        int64_t i = 0;                                                                                                 \
+        for (; i + EB_VL <= n; i += EB_VL) {                                                                           \
+            vf sum = load(x + i);                                                                                      \
+            vd low, high;                                                                                              \
+            EB_UNROLL                                                                                                  \
+            for (int64_t r = 1; r < rows; r++) sum += load(x + i + r * stride);                                        \
+            vf_widen(sum, &low, &high);                                                                                \
+            DOUBLES(to + i) += low;                                                                                    \
+            DOUBLES(to + i + EB_VL / 2) += high;                                                                       \
+        }                                                                                                              \
+        for (int64_t r = 0; r < rows; r++)                                                                             \
+            for (int64_t l = i; l < i + EB_VL && l < n; l++) to[l] += value(x[l + r * stride]);                        \
+    }                                                                                                                  \
+    static void rows_##name(const void *x_, int64_t stride, int64_t rows, int64_t n, void *to, const double *centre) { \
+        (void)centre;                                                                                                  \
+        const uint16_t *x = x_;                                                                                        \
+        int64_t r = 0;                                                                                                 \
+        for (; r + CHAIN_ROWS <= rows; r += CHAIN_ROWS) fold_rows_##name(x + r * stride, stride, CHAIN_ROWS, n, to);   \
+        for (; r < rows; r++) fold_rows_##name(x + r * stride, stride, 1, n, to);                                      \
+    }                                                                                                                  \
+    static void run_##name(const void *x_, int64_t n, void *to, const double *centre) {                                \
+        (void)centre;                                                                                                  \
+        const uint16_t *x = x_;                                                                                        \
+        double a = *(double *)to;                                                                                      \
+        vd total = {0}, low, high;                                                                                     \
+        int64_t i = 0;                                                                                                 \
+        while (i + EB_VL <= n) {                                                                                       \
+            vf sums[SUMS] = {{0}};                                                                                     \
+            const int64_t end = eb_min(n, i + CHAIN * SUMS * EB_VL);                                                   \
+            for (; i + SUMS * EB_VL <= end; i += SUMS * EB_VL)                                                         \
+                EB_UNROLL                                                                                              \
+                for (int s = 0; s < SUMS; s++) sums[s] += load(x + i + s * EB_VL);                                     \
+            for (; i + EB_VL <= end; i += EB_VL) sums[0] += load(x + i);                                               \
+            vf_widen(sums[0] + sums[1] + (sums[2] + sums[3]), &low, &high);                                            \
+            total += low + high;                                                                                       \
+        }                                                                                                              \
+        EB_UNROLL                                                                                                      \
+        for (int l = 0; l < EB_VL / 2; l++) a += total[l];                                                             \
+        for (; i < n; i++) a += value(x[i]);                                                                           \
+        *(double *)to = a;                                                                                             \
+    }
 
 /* --- kernels ------------------------------------------------------------------------------------------------------- */
 
@@ -259,17 +328,22 @@ enum { TYPES = EB_BOOL + 1 };
 #define JOIN_SUMS(a, b) ((a) + (b))
 #define JOIN_PRODUCTS(a, b) ((a) * (b))
 #define FOLD_DOUBLES(op, first, step, join)                                                                            \
-    FOLD_FLOATS(op##_f32, float, double, vd, vd_load_floats, first, step, join, step, join)                              \
-    FOLD_FLOATS(op##_f64, double, double, vd, LOAD_DOUBLES, first, step, join, step, join)
+    FOLD_FLOATS(op##_f32, float, (double), double, vd, DOUBLES, vd_load_floats, first, step, join, step, join)           \
+    FOLD_FLOATS(op##_f64, double, (double), double, vd, DOUBLES, LOAD_DOUBLES, first, step, join, step, join)
 #define OF_DOUBLES(op, first) [EB_F32] = FOLD_OF(op##_f32, first, 8), [EB_F64] = FOLD_OF(op##_f64, first, 8)
 FOLD(sum_i64, uint64_t, uint64_t, ADD)
 FOLD(prod_i64, uint64_t, uint64_t, MULTIPLY)
 FOLD_DOUBLES(sum, 0, ADD, JOIN_SUMS)
 FOLD_DOUBLES(prod, 1, MULTIPLY, JOIN_PRODUCTS)
 FOLD_DOUBLES(square, 0, ADD_SQUARE, JOIN_SUMS)
+#define FLOAT_OF_BF16(v) float_of((uint32_t)(v) << 16)
+#define FLOAT_OF_HALF(v) float_of(f32_of_half(v))
+FOLD_NARROW_SUMS(sum_bf16, FLOAT_OF_BF16, vf_load_bfloats)
+FOLD_NARROW_SUMS(sum_f16, FLOAT_OF_HALF, vf_load_halves)
+#define OF_SUMS OF_DOUBLES(sum, 0), [EB_BF16] = FOLD_OF(sum_bf16, 0, 8), [EB_F16] = FOLD_OF(sum_f16, 0, 8)
 static const fold of_squares[TYPES] = {OF_DOUBLES(square, 0)};
-REDUCTION_KERNEL(sum, NULL, 0, [EB_I64] = FOLD_OF(sum_i64, 0, 8), OF_DOUBLES(sum, 0))
-REDUCTION_KERNEL(mean, NULL, 1, OF_DOUBLES(sum, 0))
+REDUCTION_KERNEL(sum, NULL, 0, [EB_I64] = FOLD_OF(sum_i64, 0, 8), OF_SUMS)
+REDUCTION_KERNEL(mean, NULL, 1, OF_SUMS)
 REDUCTION_KERNEL(prod, NULL, 0, [EB_I64] = FOLD_OF(prod_i64, 1, 8), OF_DOUBLES(prod, ONE_DOUBLE))
 REDUCTION_KERNEL(var, &of_squares[eb_input(node, 0)->dtype], 1, OF_DOUBLES(sum, 0))
 
@@ -300,16 +374,22 @@ REDUCTION_KERNEL(var, &of_squares[eb_input(node, 0)->dtype], 1, OF_DOUBLES(sum, 
 #define SMALLEST_DOUBLES(a, b) SMALLER_DOUBLES(a, b, 0)
 FOLD_TYPES(amax, LARGER)
 FOLD_TYPES(amin, SMALLER)
-FOLD_FLOATS(amax_f32, float, float, vf, vf_load, -INFINITY, LARGER_FLOATS, vf_maximum, LARGER_FLOAT, JOIN_LARGER)
-FOLD_FLOATS(amin_f32, float, float, vf, vf_load, INFINITY, SMALLER_FLOATS, vf_minimum, SMALLER_FLOAT, JOIN_SMALLER)
-FOLD_FLOATS(amax_f64, double, double, vd, LOAD_DOUBLES, -INFINITY, LARGER_DOUBLES, LARGEST_DOUBLES, LARGER_FLOAT, JOIN_LARGER)
-FOLD_FLOATS(amin_f64, double, double, vd, LOAD_DOUBLES, INFINITY, SMALLER_DOUBLES, SMALLEST_DOUBLES, SMALLER_FLOAT, JOIN_SMALLER)
+#define FOLD_EXTREMES(op, first, floats, join_floats, doubles, join_doubles, step, join)                               \
+    FOLD_FLOATS(op##_f32, float, (float), float, vf, FLOATS, vf_load, first, floats, join_floats, step, join)          \
+    FOLD_FLOATS(op##_f64, double, (double), double, vd, DOUBLES, LOAD_DOUBLES, first, doubles, join_doubles, step, join) \
+    FOLD_FLOATS(op##_bf16, uint16_t, FLOAT_OF_BF16, float, vf, FLOATS, vf_load_bfloats, first, floats, join_floats, step, join) \
+    FOLD_FLOATS(op##_f16, uint16_t, FLOAT_OF_HALF, float, vf, FLOATS, vf_load_halves, first, floats, join_floats, step, join)
+#define OF_EXTREMES(op, sign)                                                                                          \
+    [EB_F32] = FOLD_OF(op##_f32, INFINITE_FLOAT | (sign) << 31, 4),                                                    \
+    [EB_F64] = FOLD_OF(op##_f64, (int64_t)((uint64_t)(sign) << 63 | INFINITE_DOUBLE), 8),                              \
+    [EB_BF16] = FOLD_OF(op##_bf16, INFINITE_FLOAT | (sign) << 31, 4),                                                  \
+    [EB_F16] = FOLD_OF(op##_f16, INFINITE_FLOAT | (sign) << 31, 4)
 #define INFINITE_FLOAT 0x7f800000
 #define INFINITE_DOUBLE 0x7ff0000000000000
-REDUCTION_KERNEL(amax, NULL, 0, REDUCE_TYPES(amax, MIN), [EB_F32] = FOLD_OF(amax_f32, INFINITE_FLOAT | 0x80000000, 4),
-       [EB_F64] = FOLD_OF(amax_f64, INT64_MIN | INFINITE_DOUBLE, 8))
-REDUCTION_KERNEL(amin, NULL, 0, REDUCE_TYPES(amin, MAX), [EB_F32] = FOLD_OF(amin_f32, INFINITE_FLOAT, 4),
-       [EB_F64] = FOLD_OF(amin_f64, INFINITE_DOUBLE, 8))
+FOLD_EXTREMES(amax, -INFINITY, LARGER_FLOATS, vf_maximum, LARGER_DOUBLES, LARGEST_DOUBLES, LARGER_FLOAT, JOIN_LARGER)
+FOLD_EXTREMES(amin, INFINITY, SMALLER_FLOATS, vf_minimum, SMALLER_DOUBLES, SMALLEST_DOUBLES, SMALLER_FLOAT, JOIN_SMALLER)
+REDUCTION_KERNEL(amax, NULL, 0, REDUCE_TYPES(amax, MIN), OF_EXTREMES(amax, 1ll))
+REDUCTION_KERNEL(amin, NULL, 0, REDUCE_TYPES(amin, MAX), OF_EXTREMES(amin, 0ll))
 
 #define EITHER(a, v, c) ((a) | ((v) != 0))
 #define BOTH(a, v, c) ((a) & ((v) != 0))
@@ -319,8 +399,8 @@ REDUCTION_KERNEL(amin, NULL, 0, REDUCE_TYPES(amin, MAX), [EB_F32] = FOLD_OF(amin
     FOLD(op##_i64, uint64_t, uint8_t, step)                                                                            \
     FOLD(op##_f32, float, uint8_t, step)
 #define OF_TESTS(op, first)                                                                                            \
-    [EB_U8] = FOLD_OF(op##_u8, first, 1), [EB_BOOL] = FOLD_OF(op##_u8, first, 1), [EB_I32] = FOLD_OF(op##_i32, first, 1), \
-    [EB_I64] = FOLD_OF(op##_i64, first, 1), [EB_F32] = FOLD_OF(op##_f32, first, 1)
+    [EB_U8] = FOLD_OF(op##_u8, first, 1), [EB_BOOL] = FOLD_OF(op##_u8, first, 1), [EB_I8] = FOLD_OF(op##_u8, first, 1), \
+    [EB_I32] = FOLD_OF(op##_i32, first, 1), [EB_I64] = FOLD_OF(op##_i64, first, 1), [EB_F32] = FOLD_OF(op##_f32, first, 1)
 FOLD_TESTS(any, EITHER)
 FOLD_TESTS(all, BOTH)
 REDUCTION_KERNEL(any, NULL, 0, OF_TESTS(any, 0))
