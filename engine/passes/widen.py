@@ -68,6 +68,12 @@ def _list_own_types(graph: Graph) -> set[str]:
     return {value.dtype for value in (*graph.inputs, *weights)}.intersection(NARROW)
 
 
+def _only_moves(node: Node) -> bool:
+    replaces = {"index_put": ("accumulate", False), "scatter": ("reduce", "none")}
+    name, value = replaces.get(node.op.name, ("", None))
+    return node.op.name in MOVES or (bool(name) and node.attributes[name] == value)
+
+
 def _decides(node: Node) -> bool:
     """True if a result is a truth value or an integer, which a rounding of the operands can change completely."""
     return any(dtypes.dtype(value.dtype).kind != "float" for value in node.outputs)
@@ -116,7 +122,7 @@ class _Widening:
         """Nodes that move elements of narrow inputs, and are read by such nodes alone or returned."""
         first_state = len(self.graph.outputs) - len(self.graph.states)
         states = {*self.graph.state_inputs, *self.graph.outputs[first_state:]}
-        found = {node for node in self.graph.nodes if node.op.name in MOVES and node.output.dtype in NARROW}
+        found = {node for node in self.graph.nodes if _only_moves(node) and node.output.dtype in NARROW}
         while True:
             sources = {*self.graph.inputs, *(node.output for node in found)} - states
             kept = {

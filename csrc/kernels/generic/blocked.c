@@ -3,9 +3,10 @@
  * A movement is a loop over planes of two axes: the last one of the result, and the one along which the source is
  * contiguous if the last is not. How a plane is moved:
  *   - both sides contiguous along the last axis: one run a row;
- *   - the source contiguous down the rows (a transpose): squares of one cache line a side go through a buffer, so that each
- *     line of the source is read once and each line of the result is written at once. Without the buffer, lines at
- *     distances of a multiple of 4 KiB, which share a set of the cache, evict each other while they are half used;
+ *   - the source contiguous down the rows (a transpose): squares of one cache line a side, so that each line of the source
+ *     is read once. Lines of the result at distances of a multiple of 4 KiB share a set of the cache and would evict each
+ *     other while they are half written: they are put together in a buffer;
+ *   - a transpose one of whose axes is shorter than a vector: the vectors along the other axis are turned in registers;
  *   - else line by line, along the longer axis if the last one is short. Lines that repeat, reverse or skip elements are
  *     loops with constant strides, which the compiler vectorises. */
 #include <string.h>
