@@ -55,6 +55,8 @@ static void copy_rows(const run_of_positions *m, const int64_t *offsets, int64_t
     }
 }
 
+#define ANY INT64_MAX /* the limit of offsets, which are checked */
+
 /* The elements at positions, `step` elements apart, which are read and checked in the same pass. Returns 0 if one is outside
  * of `size`. Not inlined: in `run`, variables do not stay in registers (columns of 1024 x 1024: 454 us instead of 302). */
 #define TAKE_ELEMENTS(bits)                                                                                            \
@@ -63,6 +65,10 @@ static void copy_rows(const run_of_positions *m, const int64_t *offsets, int64_t
         uint##bits##_t *to = (uint##bits##_t *)m->to;                                                                  \
         const uint##bits##_t *from = (const uint##bits##_t *)m->from;                                                  \
         const int64_t to_step = m->to_step, from_step = m->from_step;                                                  \
+        if (size == ANY && step == 1 && to_step == 1 && from_step == 0) {                                              \
+            for (int64_t k = 0; k < count; k++) to[k] = from[index[k]];                                                \
+            return 1;                                                                                                  \
+        }                                                                                                              \
         for (int64_t k = 0; k < count; k++, from += from_step) {                                                       \
             const int64_t position = index[k];                                                                         \
             if ((uint64_t)position >= (uint64_t)size) return 0;                                                        \
@@ -136,7 +142,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
             if (r.has_rows)
                 copy_rows(&m, block.offsets, count, size, (last - first) * size);
             else
-                take_elements(&m, block.offsets, count, size, INT64_MAX, 1);
+                take_elements(&m, block.offsets, count, size, ANY, 1);
             flat += count;
         }
     }
