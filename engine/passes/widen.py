@@ -71,6 +71,12 @@ def _list_own_types(graph: Graph) -> set[str]:
     return {value.dtype for value in (*graph.inputs, *weights)}.intersection(NARROW)
 
 
+def _only_moves(node: Node) -> bool:
+    replaces = {"index_put": ("accumulate", False), "scatter": ("reduce", "none")}
+    name, value = replaces.get(node.op.name, ("", None))
+    return node.op.name in MOVES or (bool(name) and node.attributes[name] == value)
+
+
 def _decides(node: Node) -> bool:
     """True if a result is a truth value or an integer, which a rounding of the operands can change completely."""
     return any(dtypes.dtype(value.dtype).kind != "float" for value in node.outputs)
@@ -119,10 +125,10 @@ class _Widening:
         """Nodes that move or reduce elements of narrow inputs, and are read by nodes that move or returned."""
         first_state = len(self.graph.outputs) - len(self.graph.states)
         states = {*self.graph.state_inputs, *self.graph.outputs[first_state:]}
-        kinds = MOVES | REDUCTIONS
-        found = {node for node in self.graph.nodes if node.op.name in kinds and node.output.dtype in NARROW}
+        known = (node for node in self.graph.nodes if _only_moves(node) or node.op.name in REDUCTIONS)
+        found = {node for node in known if node.output.dtype in NARROW}
         while True:
-            moves = {node for node in found if node.op.name in MOVES}
+            moves = set(filter(_only_moves, found))
             sources = {*self.graph.inputs, *(node.output for node in found)} - states
             kept = {
                 node

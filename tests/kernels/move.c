@@ -24,6 +24,16 @@ static void add_permuted(case_visitor *v, eb_dtype dtype, int64_t a, int64_t b, 
     visit_case(v, &t);
 }
 
+/* The first `kept` of `n` elements at each place, which become lines. */
+static void add_part_of_places(case_visitor *v, eb_dtype dtype, int64_t kept, int64_t n) {
+    test_case c;
+    case_begin(&c, "copy", 0, "dtype=%d %ld of %ld elements of places", (int)dtype, (long)kept, (long)n);
+    eb_tensor *x = case_input(&c, dtype, DENSE, 100, SHAPE(n, 40));
+    x->shape[0] = kept, x->stride[0] = 1, x->stride[1] = n;
+    case_output(&c, dtype, DENSE, SHAPE(kept, 40));
+    visit_case(v, &c);
+}
+
 static void add_expanded(case_visitor *v) {
     test_case c;
     case_begin(&c, "copy", 0, "expanded along two axes");
@@ -271,6 +281,11 @@ void cases_copy(case_visitor *v) {
             add_permuted(v, copy_dtypes[d], 4, 0, 5, turn);
             add_permuted(v, copy_dtypes[d], 2, 3, 900, turn); /* few long lines */
             add_permuted(v, copy_dtypes[d], 1, 129, 1100, turn); /* more than a tile, and edges of cache lines */
+        }
+        for (int64_t n = 2; n <= 17; n++) { /* a short axis that becomes the outer or the inner one */
+            add_permuted(v, copy_dtypes[d], 1, n % 2 ? 32 : 53, n, 2);
+            add_permuted(v, copy_dtypes[d], n, 1, n % 2 ? 53 : 32, 1);
+            add_part_of_places(v, copy_dtypes[d], n - 1, n);
         }
         for (int last = 0; last < 2; last++) {
             add_repeated(v, copy_dtypes[d], 2, last);

@@ -59,6 +59,24 @@ def test_images_are_turned_at_the_borders_alone():
     assert all(n.attributes["channels_last"] for n in g.nodes if n.op.name in ("conv", "max_pool", "avg_pool"))
 
 
+@pytest.mark.parametrize(
+    ("to", "is_read", "first"),
+    [
+        ("float32", False, "permute"),
+        ("float32", True, "cast"),
+        ("bool", False, "cast"),
+    ],
+)
+def test_a_cast_to_a_wider_type_crosses_a_permute_for_convolutions_alone(to, is_read, first):
+    g = Graph()
+    x = g.add_input("x", TensorType("uint8", (1, 6, 7, 3)))
+    y = g.emit("cast", [g.emit("permute", [x], axes_order=(0, 3, 1, 2))], dtype=to)
+    g.outputs = [conv(g, y) if is_read else y]
+    run_pass(g, "channels_last")
+    run_pass(g, "dead_code")
+    assert ops(g)[0] == first
+
+
 def test_a_kernel_of_one_place_is_a_linear_over_channels():
     g = start((2, 4, 5, 6), (2, 6, 5, 6))
     g.outputs = [conv(g, g.inputs[0], known(g, 6, 4, 1, 1), g.inputs[1], low=(0, 0), high=(0, 0), activation="relu")]

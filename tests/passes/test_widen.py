@@ -203,3 +203,21 @@ def test_a_sum_or_an_extreme_that_is_a_result_reads_narrow_floats_and_rounds_onc
     for number, (one, wide) in enumerate(zip(program(x), exact, strict=True)):
         if number < 5:
             assert torch.equal(one, wide.to(NARROW[name]))
+
+
+class Writes(nn.Module):
+    def forward(self, x, rows, ids, places):
+        written = x.index_put((ids,), rows), x.scatter(0, places, rows)
+        return *written, x.index_put((ids,), rows, accumulate=True)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_write_that_replaces_elements_stays_narrow_and_one_that_adds_does_not(name):
+    torch.manual_seed(0)
+    x, rows = torch.randn(5, 6).to(NARROW[name]), torch.randn(3, 6).to(NARROW[name])
+    inputs = x, rows, torch.tensor([4, 0, 2]), torch.tensor([[4], [1], [2]]).expand(3, 6).contiguous()
+    program = compiled(Writes(), *inputs)
+    types = [node.outputs[0].dtype for node in program.graph.nodes if node.op.name in ("index_put", "scatter")]
+    assert types == [name, name, "float32"]
+    for found, expected in zip(program(*inputs), Writes()(*inputs), strict=True):
+        assert torch.equal(found, expected)

@@ -3,9 +3,10 @@
  * A movement is a loop over planes of two axes: the last one of the result, and the one along which the source is
  * contiguous if the last is not. How a plane is moved:
  *   - both sides contiguous along the last axis: one run a row;
- *   - the source contiguous down the rows (a transpose): squares of one cache line a side go through a buffer, so that each
- *     line of the source is read once and each line of the result is written at once. Without the buffer, lines at
- *     distances of a multiple of 4 KiB, which share a set of the cache, evict each other while they are half used;
+ *   - the source contiguous down the rows (a transpose): squares of one cache line a side, so that each line of the source
+ *     is read once. Lines of the result at distances of a multiple of 4 KiB share a set of the cache and would evict each
+ *     other while they are half written: they are put together in a buffer;
+ *   - a transpose one of whose axes is shorter than a vector: the vectors along the other axis are turned in registers;
  *   - else line by line, along the longer axis if the last one is short. Lines that repeat, reverse or skip elements are
  *     loops with constant strides, which the compiler vectorises. */
 #include <string.h>
@@ -15,7 +16,14 @@
 #include "../../ops.h"
 #include "../../stream.h"
 
-enum { TILE_BYTES = 1 << 16, CACHE_LINE = 64, SHORT = 8 /* a shorter run is not worth a call */, LONG = 256 };
+enum {
+    TILE_BYTES = 1 << 16,
+    CACHE_LINE = 64,
+    VECTOR = 16,    /* bytes */
+    SHORT = 8,      /* elements: a shorter run is not worth a call */
+    LONG = 256,
+    NEAR = 1 << 14, /* lines at distances of a multiple of NEAR / n bytes at most: n of them stay in the nearest cache */
+};
 
 
 /* --- a plane of two axes ------------------------------------------------------------------------------------------ */
@@ -25,10 +33,17 @@ typedef struct {
     int64_t x_row, x_column, y_row, y_column; /* strides in elements */
 } plane;
 
-/* Whether squares of vectors can be cut from a plane, once its rows are counted in the order of the source. */
-static int is_turned(const plane *p, int64_t size) {
-    const int is_across = p->x_column != 0 && p->x_column != 1 && p->y_column == 1;
-    return is_across && (p->x_row == 1 || p->x_row == -1) && eb_min(p->rows, p->columns) * size >= 16;
+/* How a plane is moved. */
+typedef enum { BY_LINES, TURN, SPREAD, COLLECT } way;
+
+static way choose_way(const plane *p, int64_t size) {
+    const int64_t width = VECTOR / size;
+    if (p->y_column != 1 || p->x_column == 0 || p->x_column == 1) return BY_LINES;
+    if (p->x_row == 1 && width > 2) {
+        if (p->rows <= p->x_column && p->x_column < width && p->columns > width) return SPREAD;
+        if (p->columns == p->y_row && p->columns < width && p->rows >= width) return COLLECT;
+    }
+    return (p->x_row == 1 || p->x_row == -1) && eb_min(p->rows, p->columns) >= width ? TURN : BY_LINES;
 }
 
 #if defined(__clang__) || __GNUC__ >= 12
@@ -36,37 +51,65 @@ static int is_turned(const plane *p, int64_t size) {
 #else
 #define SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (vec_##type){__VA_ARGS__})
 #endif
+/* The first and the second halves of two vectors, element by element; the elements at even and at odd places. */
 #define LOW_uint8_t(a, b) SHUFFLE(uint8_t, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_uint8_t(a, b) SHUFFLE(uint8_t, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define EVEN_uint8_t(a, b) SHUFFLE(uint8_t, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define ODD_uint8_t(a, b) SHUFFLE(uint8_t, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 #define LOW_uint16_t(a, b) SHUFFLE(uint16_t, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_uint16_t(a, b) SHUFFLE(uint16_t, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define EVEN_uint16_t(a, b) ((vec_uint16_t)LOW_uint64_t(part_uint16_t(a), part_uint16_t(b)))
+#define ODD_uint16_t(a, b) ((vec_uint16_t)HIGH_uint64_t(part_uint16_t(a), part_uint16_t(b)))
 #define LOW_uint32_t(a, b) SHUFFLE(uint32_t, a, b, 0, 4, 1, 5)
 #define HIGH_uint32_t(a, b) SHUFFLE(uint32_t, a, b, 2, 6, 3, 7)
+#define EVEN_uint32_t(a, b) SHUFFLE(uint32_t, a, b, 0, 2, 4, 6)
+#define ODD_uint32_t(a, b) SHUFFLE(uint32_t, a, b, 1, 3, 5, 7)
 #define LOW_uint64_t(a, b) SHUFFLE(uint64_t, a, b, 0, 2)
 #define HIGH_uint64_t(a, b) SHUFFLE(uint64_t, a, b, 1, 3)
+#define EVEN_uint64_t(a, b) LOW_uint64_t(a, b)
+#define ODD_uint64_t(a, b) HIGH_uint64_t(a, b)
+#define SWAP(type, a) ((vec_##type)SHUFFLE(uint64_t, (vec_uint64_t)(a), (vec_uint64_t)(a), 1, 0)) /* the halves */
 
-#define REVERSE(type)                                                                                                  \
-    static void reverse_##type(const type *restrict x, type *restrict y, int64_t n) {                                  \
-        for (int64_t i = 0; i < n; i++) y[i] = x[-i];                                                                  \
-    }
-REVERSE(uint16_t)
-REVERSE(uint32_t)
-REVERSE(uint64_t)
+typedef uint8_t vec_uint8_t __attribute__((vector_size(VECTOR)));
+typedef uint16_t vec_uint16_t __attribute__((vector_size(VECTOR)));
+typedef uint32_t vec_uint32_t __attribute__((vector_size(VECTOR)));
+typedef uint64_t vec_uint64_t __attribute__((vector_size(VECTOR)));
 
-/* Eight at once: vectors without a shuffle of bytes gain nothing. */
-static void reverse_uint8_t(const uint8_t *restrict x, uint8_t *restrict y, int64_t n) {
-    for (; n >= 8; n -= 8, x -= 8, y += 8) {
-        uint64_t word;
-        memcpy(&word, x - 7, 8);
-        word = __builtin_bswap64(word);
-        memcpy(y, &word, 8);
-    }
-    for (int64_t i = 0; i < n; i++) y[i] = x[-i];
+/* The elements at even places, then those at odd places, in steps that are instructions: without SSSE3, GCC moves the
+ * elements of another shuffle one by one. */
+static inline vec_uint64_t part_uint16_t(vec_uint16_t v) {
+    v = SHUFFLE(uint16_t, v, v, 0, 2, 1, 3, 4, 5, 6, 7);
+    v = SHUFFLE(uint16_t, v, v, 0, 1, 2, 3, 4, 6, 5, 7);
+    const vec_uint32_t words = (vec_uint32_t)v;
+    return (vec_uint64_t)SHUFFLE(uint32_t, words, words, 0, 2, 1, 3);
+}
+
+/* A vector from its last element of `bits` to its first: by words of 64 and 32 bits, then by shifts inside of these, which
+ * need no shuffle of bytes. */
+static inline vec_uint64_t reverse_vector(vec_uint64_t v, int bits) {
+    if (bits == 64) return SHUFFLE(uint64_t, v, v, 1, 0);
+    vec_uint32_t words = (vec_uint32_t)v;
+    words = SHUFFLE(uint32_t, words, words, 3, 2, 1, 0);
+    if (bits < 32) words = words << 16 | words >> 16;
+    vec_uint16_t halves = (vec_uint16_t)words;
+    if (bits < 16) halves = (vec_uint16_t)(halves << 8 | halves >> 8);
+    return (vec_uint64_t)halves;
 }
 
 #define MOVES(type)                                                                                                    \
-    typedef type vec_##type __attribute__((vector_size(16)));                                                          \
-    enum { WIDTH_##type = 16 / sizeof(type), SIDE_##type = CACHE_LINE / sizeof(type) };                                \
+    enum { WIDTH_##type = VECTOR / sizeof(type), SIDE_##type = CACHE_LINE / sizeof(type) };                            \
+                                                                                                                       \
+    static void reverse_##type(const type *restrict x, type *restrict y, int64_t n) {                                  \
+        enum { W = WIDTH_##type };                                                                                     \
+        int64_t i = 0;                                                                                                 \
+        for (; i + W <= n; i += W) {                                                                                   \
+            vec_uint64_t v;                                                                                            \
+            memcpy(&v, x - i - (W - 1), sizeof v);                                                                     \
+            v = reverse_vector(v, 8 * sizeof(type));                                                                   \
+            memcpy(y + i, &v, sizeof v);                                                                               \
+        }                                                                                                              \
+        for (; i < n; i++) y[i] = x[-i];                                                                               \
+    }                                                                                                                  \
                                                                                                                        \
     /* n elements along one axis. */                                                                                   \
     static void line_##type(const type *restrict x, int64_t xs, type *restrict y, int64_t ys, int64_t n) {             \
@@ -79,9 +122,9 @@ static void reverse_uint8_t(const uint8_t *restrict x, uint8_t *restrict y, int6
         else for (int64_t i = 0; i < n; i++) y[i * ys] = x[i * xs];                                                    \
     }                                                                                                                  \
                                                                                                                        \
-    /* A square of WIDTH elements from lines x_column apart to the rows of a buffer. Merging line i with line            \
-     * i + WIDTH / 2 element by element, as often as WIDTH can be halved, is a transpose. */                            \
-    static inline void turn_square_##type(const type *x, int64_t x_column, type *y) {                                  \
+    /* A square of WIDTH elements from lines x_column apart to rows y_row apart. Merging line i with line              \
+     * i + WIDTH / 2 element by element, as often as WIDTH can be halved, is a transpose. */                           \
+    static inline void turn_square_##type(const type *x, int64_t x_column, type *y, int64_t y_row) {                   \
         enum { W = WIDTH_##type };                                                                                     \
         vec_##type a[W], b[W];                                                                                         \
         for (int i = 0; i < W; i++) memcpy(&a[i], x + i * x_column, sizeof a[i]);                                      \
@@ -92,26 +135,39 @@ static void reverse_uint8_t(const uint8_t *restrict x, uint8_t *restrict y, int6
             }                                                                                                          \
             memcpy(a, b, sizeof a);                                                                                    \
         }                                                                                                              \
-        for (int i = 0; i < W; i++) memcpy(y + i * SIDE_##type, &a[i], sizeof a[i]);                                   \
+        for (int i = 0; i < W; i++) memcpy(y + i * y_row, &a[i], sizeof a[i]);                                         \
     }                                                                                                                  \
                                                                                                                        \
-    /* x_row and y_column are 1. */                                                                                    \
+    /* A block by squares, of which the last ones overlap the others. */                                               \
+    static __attribute__((noinline)) void turn_block_##type(const type *x, int64_t x_column, type *y, int64_t y_row,   \
+                                                            int64_t rows, int64_t columns) {                           \
+        enum { W = WIDTH_##type };                                                                                     \
+        for (int64_t c0 = 0; c0 < columns; c0 += W)                                                                    \
+            for (int64_t r0 = 0; r0 < rows; r0 += W) {                                                                 \
+                const int64_t r = eb_min(r0, rows - W), c = eb_min(c0, columns - W);                                   \
+                turn_square_##type(x + r + c * x_column, x_column, y + r * y_row + c, y_row);                          \
+            }                                                                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* x_row and y_column are 1; WIDTH rows and columns at least. */                                                   \
     static void turn_##type(const type *x, type *y, const plane *p, int streams) {                                     \
         enum { W = WIDTH_##type, SIDE = SIDE_##type };                                                                 \
         type square[SIDE * SIDE] __attribute__((aligned(CACHE_LINE)));                                                 \
+        const int64_t apart = p->y_row * (int64_t)sizeof(type);                                                        \
+        const int is_direct = !streams && (apart & -apart) <= NEAR / SIDE;                                             \
         streams = streams && !((uintptr_t)y % CACHE_LINE) && p->y_row % SIDE == 0;                                     \
         for (int64_t r0 = 0; r0 < p->rows; r0 += SIDE)                                                                 \
             for (int64_t c0 = 0; c0 < p->columns; c0 += SIDE) {                                                        \
-                const int64_t rows = eb_min(SIDE, p->rows - r0), columns = eb_min(SIDE, p->columns - c0);              \
-                const int64_t whole = rows / W * W, turned = columns / W * W;                                          \
-                const type *from = x + r0 + c0 * p->x_column;                                                          \
-                type *to = y + r0 * p->y_row + c0;                                                                     \
-                for (int64_t c = 0; c < turned; c += W)                                                                \
-                    for (int64_t r = 0; r < whole; r += W)                                                             \
-                        turn_square_##type(from + r + c * p->x_column, p->x_column, square + r * SIDE + c);            \
-                for (int64_t c = 0; c < columns; c++)                                                                  \
-                    for (int64_t r = c < turned ? whole : 0; r < rows; r++)                                            \
-                        square[r * SIDE + c] = from[r + c * p->x_column];                                              \
+                const int64_t first_row = eb_min(r0, p->rows - W), first_column = eb_min(c0, p->columns - W);          \
+                const int64_t rows = eb_min(SIDE, p->rows - first_row);                                                \
+                const int64_t columns = eb_min(SIDE, p->columns - first_column);                                       \
+                const type *from = x + first_row + first_column * p->x_column;                                         \
+                type *to = y + first_row * p->y_row + first_column;                                                    \
+                if (is_direct) {                                                                                       \
+                    turn_block_##type(from, p->x_column, to, p->y_row, rows, columns);                                 \
+                    continue;                                                                                          \
+                }                                                                                                      \
+                turn_block_##type(from, p->x_column, square, SIDE, rows, columns);                                     \
                 for (int64_t r = 0; r < rows; r++, to += p->y_row)                                                     \
                     if (columns < SIDE) memcpy(to, square + r * SIDE, (size_t)columns * sizeof(type));                 \
                     else if (streams) eb_stream(to, square + r * SIDE, CACHE_LINE);                                    \
@@ -119,17 +175,90 @@ static void reverse_uint8_t(const uint8_t *restrict x, uint8_t *restrict y, int6
             }                                                                                                          \
     }                                                                                                                  \
                                                                                                                        \
+    /* The first half of n vectors and the second, element by element: element p goes to place 2 p modulo n W - 1. */  \
+    static inline void merge_halves_##type(const vec_##type *a, vec_##type *b, int n) {                                \
+        for (int i = 0; i < n; i++) {                                                                                  \
+            const vec_##type first = a[i / 2], second = n % 2 ? SWAP(type, a[(i + n) / 2]) : a[(i + n) / 2];           \
+            b[i] = i % 2 ? HIGH_##type(first, second) : LOW_##type(first, second);                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* The inverse of it: the elements at even places of n vectors, then the others. */                                \
+    static inline void part_halves_##type(const vec_##type *a, vec_##type *b, int n) {                                 \
+        const int middle = n / 2, odd = n % 2;                                                                         \
+        for (int i = 0; i < middle; i++) {                                                                             \
+            b[i] = EVEN_##type(a[2 * i], a[2 * i + 1]);                                                                \
+            b[middle + odd + i] = ODD_##type(a[2 * i + odd], a[2 * i + odd + 1]);                                      \
+        }                                                                                                              \
+        if (odd) {                                                                                                     \
+            const vec_##type even = EVEN_##type(a[n - 1], a[n - 1]), other = ODD_##type(a[0], a[0]);                   \
+            b[middle] = (vec_##type)LOW_uint64_t((vec_uint64_t)even, (vec_uint64_t)other);                             \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* Places of n elements beside each other, WIDTH at a time, to rows of the result: log2(WIDTH) merges turn the     \
+     * n vectors of WIDTH places. The last place is not read as a vector: less than n elements may belong to x. */     \
+    static inline void spread_places_##type(const type *x, type *y, const plane *p, int n) {                           \
+        enum { W = WIDTH_##type };                                                                                     \
+        int64_t c = 0;                                                                                                 \
+        for (; c + W < p->columns; c += W) {                                                                           \
+            vec_##type a[2][VECTOR];                                                                                   \
+            int at = 0;                                                                                                \
+            for (int i = 0; i < n; i++) memcpy(&a[0][i], x + c * n + i * W, sizeof a[0][0]);                           \
+            for (int round = 1; round < W; round *= 2, at ^= 1) merge_halves_##type(a[at], a[!at], n);                 \
+            for (int r = 0; r < p->rows; r++) memcpy(y + r * p->y_row + c, &a[at][r], sizeof a[0][0]);                 \
+        }                                                                                                              \
+        for (; c < p->columns; c++)                                                                                    \
+            for (int r = 0; r < p->rows; r++) y[r * p->y_row + c] = x[c * n + r];                                      \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* The other way: n lines of x become places of n elements. */                                                     \
+    static inline void collect_places_##type(const type *x, type *y, const plane *p, int n) {                          \
+        enum { W = WIDTH_##type };                                                                                     \
+        if (n < 2) __builtin_unreachable();                                                                            \
+        for (int64_t r0 = 0; r0 < p->rows; r0 += W) {                                                                  \
+            const int64_t r = eb_min(r0, p->rows - W);                                                                 \
+            vec_##type a[2][VECTOR];                                                                                   \
+            int at = 0;                                                                                                \
+            for (int i = 0; i < n; i++) memcpy(&a[0][i], x + r + i * p->x_column, sizeof a[0][0]);                     \
+            if (n & (n - 1))                                                                                           \
+                for (int round = 1; round < W; round *= 2, at ^= 1) part_halves_##type(a[at], a[!at], n);              \
+            else                                                                                                       \
+                for (int round = 1; round < n; round *= 2, at ^= 1) merge_halves_##type(a[at], a[!at], n);             \
+            for (int i = 0; i < n; i++) memcpy(y + r * n + i * W, &a[at][i], sizeof a[0][0]);                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void spread_##type(const type *x, type *y, const plane *p) {                                                \
+        if (p->x_column == 2) spread_places_##type(x, y, p, 2);                                                        \
+        else if (p->x_column == 3) spread_places_##type(x, y, p, 3);                                                   \
+        else if (p->x_column == 4) spread_places_##type(x, y, p, 4);                                                   \
+        else spread_places_##type(x, y, p, (int)p->x_column);                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void collect_##type(const type *x, type *y, const plane *p) {                                               \
+        if (p->columns == 2) collect_places_##type(x, y, p, 2);                                                        \
+        else if (p->columns == 3) collect_places_##type(x, y, p, 3);                                                   \
+        else if (p->columns == 4) collect_places_##type(x, y, p, 4);                                                   \
+        else collect_places_##type(x, y, p, (int)p->columns);                                                          \
+    }                                                                                                                  \
     static void move_##type(const void *from, void *to, plane p, int streams) {                                        \
         const type *x = from;                                                                                          \
         type *y = to;                                                                                                  \
-        if (is_turned(&p, sizeof(type))) {                                                                             \
+        switch (choose_way(&p, sizeof(type))) {                                                                        \
+        case SPREAD: spread_##type(x, y, &p); return;                                                                  \
+        case COLLECT: collect_##type(x, y, &p); return;                                                                \
+        case TURN:                                                                                                     \
             if (p.x_row == -1) { /* from the last row to the first */                                                  \
                 x -= p.rows - 1;                                                                                       \
                 y += (p.rows - 1) * p.y_row;                                                                           \
                 p.y_row = -p.y_row;                                                                                    \
             }                                                                                                          \
             turn_##type(x, y, &p, streams);                                                                            \
-        } else if (p.columns >= SHORT || p.columns >= p.rows)                                                            \
+            return;                                                                                                    \
+        default: break;                                                                                                \
+        }                                                                                                              \
+        if (p.columns >= SHORT || p.columns >= p.rows)                                                                 \
             for (int64_t r = 0; r < p.rows; r++)                                                                       \
                 line_##type(x + r * p.x_row, p.x_column, y + r * p.y_row, p.y_column, p.columns);                      \
         else                                                                                                           \
@@ -184,9 +313,10 @@ static movement plan_movement(const eb_loop *loop, int64_t size) {
         m.inner.y_row = strides[1];
     }
     const int64_t most = TILE_BYTES / size, side = CACHE_LINE / size;
-    const int turns = is_turned(&m.inner, size);
-    m.slice_columns = eb_max(1, eb_min(m.inner.columns, turns ? most / side : most));
-    m.slice_rows = turns ? side : eb_max(1, most / m.slice_columns);
+    const way by = choose_way(&m.inner, size);
+    const int64_t together = by == TURN ? side : by == SPREAD ? m.inner.rows : 1; /* rows that a slice has at least */
+    m.slice_columns = eb_max(1, eb_min(m.inner.columns, most / together));
+    m.slice_rows = eb_max(1, most / m.slice_columns / together) * together;
     m.across = eb_ceil_div(m.inner.columns, m.slice_columns);
     m.slices = m.outer.count * m.across * eb_ceil_div(m.inner.rows, m.slice_rows);
     return m;

@@ -5,14 +5,16 @@
 #include <math.h>
 
 #include "../../ops.h"
+#include "positions.h"
 
 enum { SUM_SIZE = 8 }; /* bytes */
 
 typedef struct {
     /* `count` sums with as many values. */
     void (*row)(void *sums, const void *values, int64_t count);
-    /* The sums at offsets[k] with the values at k * step, one after the other. */
-    void (*elements)(void *sums, const void *values, const int64_t *offsets, int64_t count, int64_t step);
+    /* The sums at positions, `step` sums apart, with the values of a run, one after the other. Returns 0 if a position is
+     * outside of `size`. */
+    int (*elements)(const run_of_positions *m, const int64_t *index, int64_t count, int64_t size, int64_t step);
 } combination;
 
 typedef struct {
@@ -29,12 +31,18 @@ typedef struct {
             ((wide *)sums)[i] = result;                                                                                \
         }                                                                                                              \
     }                                                                                                                  \
-    static void how##_elements_##name(void *sums, const void *values, const int64_t *offsets, int64_t count, int64_t step) {\
-        for (int64_t i = 0; i < count; i++) {                                                                          \
-            wide *at = (wide *)sums + offsets[i];                                                                      \
-            const wide kept = *at, given = (wide)((const type *)values)[i * step];                                     \
+    static int how##_elements_##name(const run_of_positions *m, const int64_t *index, int64_t count, int64_t size,     \
+                                     int64_t step) {                                                                   \
+        const int64_t to_step = m->to_step, from_step = m->from_step;                                                  \
+        const type *from = (const type *)m->from;                                                                      \
+        wide *to = (wide *)m->to;                                                                                      \
+        for (int64_t i = 0; i < count; i++, to += to_step, from += from_step) {                                        \
+            if ((uint64_t)index[i] >= (uint64_t)size) return 0;                                                        \
+            wide *at = to + index[i] * step;                                                                           \
+            const wide kept = *at, given = (wide)*from;                                                                \
             *at = result;                                                                                              \
         }                                                                                                              \
+        return 1;                                                                                                      \
     }
 #define COMBINING(name, type, wide, added, multiplied)                                                                 \
     static void widen_##name(void *sums, const void *x, int64_t count) {                                               \

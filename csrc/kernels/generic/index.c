@@ -46,13 +46,6 @@ static eb_status plan(eb_node *node, read_of read) {
     return EB_OK;
 }
 
-/* Where the elements of one run of positions lie. */
-typedef struct {
-    char *to;
-    const char *from;
-    int64_t to_step, from_step; /* elements from one position to the next */
-} run_of_positions;
-
 static void copy_rows(const run_of_positions *m, const int64_t *offsets, int64_t count, int64_t size, int64_t bytes) {
     for (int64_t k = 0; k < count; k++) {
         const int64_t later = eb_min(k + AHEAD, count - 1);
@@ -62,29 +55,39 @@ static void copy_rows(const run_of_positions *m, const int64_t *offsets, int64_t
     }
 }
 
-/* Not inlined: in `run`, their variables do not stay in registers (columns of 1024 x 1024: 454 us instead of 302). */
-#define COPY_ELEMENTS(bits)                                                                                            \
-    static __attribute__((noinline)) void copy_elements_##bits(const run_of_positions *m, const int64_t *offsets,      \
-                                                               int64_t count) {                                        \
+#define ANY INT64_MAX /* the limit of offsets, which are checked */
+
+/* The elements at positions, `step` elements apart, which are read and checked in the same pass. Returns 0 if one is outside
+ * of `size`. Not inlined: in `run`, variables do not stay in registers (columns of 1024 x 1024: 454 us instead of 302). */
+#define TAKE_ELEMENTS(bits)                                                                                            \
+    static __attribute__((noinline)) int take_elements_##bits(const run_of_positions *m, const int64_t *index,         \
+                                                              int64_t count, int64_t size, int64_t step) {             \
         uint##bits##_t *to = (uint##bits##_t *)m->to;                                                                  \
         const uint##bits##_t *from = (const uint##bits##_t *)m->from;                                                  \
         const int64_t to_step = m->to_step, from_step = m->from_step;                                                  \
-        if (to_step == 1 && from_step == 0)                                                                            \
-            for (int64_t k = 0; k < count; k++) to[k] = from[offsets[k]];                                              \
-        else                                                                                                           \
-            for (int64_t k = 0; k < count; k++) to[k * to_step] = from[offsets[k] + k * from_step];                    \
+        if (size == ANY && step == 1 && to_step == 1 && from_step == 0) {                                              \
+            for (int64_t k = 0; k < count; k++) to[k] = from[index[k]];                                                \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+        for (int64_t k = 0; k < count; k++, from += from_step) {                                                       \
+            const int64_t position = index[k];                                                                         \
+            if ((uint64_t)position >= (uint64_t)size) return 0;                                                        \
+            to[k * to_step] = from[position * step];                                                                   \
+        }                                                                                                              \
+        return 1;                                                                                                      \
     }
-COPY_ELEMENTS(8)
-COPY_ELEMENTS(16)
-COPY_ELEMENTS(32)
-COPY_ELEMENTS(64)
+TAKE_ELEMENTS(8)
+TAKE_ELEMENTS(16)
+TAKE_ELEMENTS(32)
+TAKE_ELEMENTS(64)
 
-static void copy_elements(const run_of_positions *m, const int64_t *offsets, int64_t count, int64_t size) {
+static int take_elements(const run_of_positions *m, const int64_t *index, int64_t count, int64_t size, int64_t limit,
+                         int64_t step) {
     switch (size) {
-    case 1: copy_elements_8(m, offsets, count); break;
-    case 2: copy_elements_16(m, offsets, count); break;
-    case 4: copy_elements_32(m, offsets, count); break;
-    default: copy_elements_64(m, offsets, count);
+    case 1: return take_elements_8(m, index, count, limit, step);
+    case 2: return take_elements_16(m, index, count, limit, step);
+    case 4: return take_elements_32(m, index, count, limit, step);
+    default: return take_elements_64(m, index, count, limit, step);
     }
 }
 
@@ -106,6 +109,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const char *x = eb_data(eb_input(node, EB_IN_READ_X), bases);
     char *y = eb_data(eb_output(node), bases);
     const int has_short_runs = r.loop.shape[inner] < SHORT_RUN && eb_is_dense(eb_output(node));
+    const int has_own = has_own_index(&r, node) && !has_short_runs;
     position_block block;
     find_indices(&block, &r, node, bases);
     for (int64_t tile = begin; tile < end; tile++) {
@@ -121,6 +125,14 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
                 count = load_runs(&block, &r, node, &at, flat_end - flat);
                 if (!count) return EB_INDEX_OUT_OF_RANGE;
                 m.to_step = r.row;
+            } else if (has_own) {
+                m.from += at.offset[INDEXED] * size, m.from_step = r.loop.stride[INDEXED][inner];
+                prefetch_next(&r, &at, x, count, size);
+                const int64_t *index = (const int64_t *)block.data[0] + at.offset[INDICES];
+                if (!take_elements(&m, index, count, size, r.size[0], r.step[0])) return EB_INDEX_OUT_OF_RANGE;
+                eb_cursor_advance(&r.loop, &at, count);
+                flat += count;
+                continue;
             } else {
                 if (!load_positions(&block, &r, node, &at, count)) return EB_INDEX_OUT_OF_RANGE;
                 m.from += at.offset[INDEXED] * size, m.from_step = r.loop.stride[INDEXED][inner];
@@ -130,7 +142,7 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
             if (r.has_rows)
                 copy_rows(&m, block.offsets, count, size, (last - first) * size);
             else
-                copy_elements(&m, block.offsets, count, size);
+                take_elements(&m, block.offsets, count, size, ANY, 1);
             flat += count;
         }
     }

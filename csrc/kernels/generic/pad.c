@@ -11,7 +11,7 @@ typedef struct {
 } tiling;
 EB_NODE_PLAN(tiling)
 
-enum { FILLED = 64 };
+enum { FILLED = 64, PIECE = 16 /* bytes */ };
 
 typedef struct {
     int axis;                /* the last one that is padded; those behind it are a run of `run` bytes */
@@ -62,16 +62,35 @@ static int64_t source_of(int64_t mode, int64_t at, int64_t size) {
     }
 }
 
-/* A copy; of single floats without a call. */
+/* A copy; of short rows without a call: pieces of 16 bytes, of which the last may overlap. */
 static inline void put(char *to, const char *from, int64_t bytes) {
-    if (bytes == 4)
-        memcpy(to, from, 4);
-    else
-        memcpy(to, from, (size_t)bytes);
+    if (bytes >= PIECE && bytes <= 16 * PIECE) {
+        for (int64_t i = 0; i < bytes - PIECE; i += PIECE) memcpy(to + i, from + i, PIECE);
+        memcpy(to + bytes - PIECE, from + bytes - PIECE, PIECE);
+        return;
+    }
+    memcpy(to, from, (size_t)bytes);
 }
 
-/* `bytes` of fillers, in pieces of constant size: no calls for the few elements beside a row. */
-static inline void fill(const problem *p, char *to, int64_t bytes) {
+/* Single elements of other places. */
+#define AROUND(bits)                                                                                                   \
+    static inline void around_##bits(uint##bits##_t *y, const uint##bits##_t *x, const problem *p, int64_t begin,      \
+                                     int64_t end) {                                                                    \
+        const int64_t mode = p->mode, n = p->n, low = p->low;                                                          \
+        for (int64_t at = begin; at < end; at++) y[at + low] = x[source_of(mode, at, n)];                              \
+    }
+AROUND(8)
+AROUND(16)
+AROUND(32)
+AROUND(64)
+
+/* `bytes` of fillers, in pieces of constant size: no calls for the few elements beside a row. What lies behind them in the
+ * `room` that begins here is written later, so few are one piece. */
+static inline void fill(const problem *p, char *to, int64_t bytes, int64_t room) {
+    if (bytes <= PIECE && room >= PIECE) {
+        memcpy(to, p->filler, PIECE);
+        return;
+    }
     for (; bytes >= FILLED; bytes -= FILLED, to += FILLED) memcpy(to, p->filler, FILLED);
     if (bytes & 32) memcpy(to, p->filler, 32), to += 32;
     if (bytes & 16) memcpy(to, p->filler, 16), to += 16;
@@ -81,25 +100,32 @@ static inline void fill(const problem *p, char *to, int64_t bytes) {
     if (bytes & 1) *to = p->filler[0];
 }
 
-/* Places [begin, end) of a row that lie outside of x. */
-static inline void put_around(const problem *p, const char *x, char *y, int64_t begin, int64_t end) {
+/* Places [begin, end) of a row that lie outside of x. `room`: bytes of y from the row on that this tile writes. */
+static inline void put_around(const problem *p, const char *x, char *y, int64_t begin, int64_t end, int64_t room) {
+    const int64_t run = p->run, first = (begin + p->low) * run;
     if (p->mode == EB_PAD_MODE_CONSTANT) {
-        fill(p, y + (begin + p->low) * p->run, (end - begin) * p->run);
+        if (begin < end) fill(p, y + first, (end - begin) * run, room - first);
         return;
     }
-    for (int64_t at = begin; at < end; at++)
-        put(y + (at + p->low) * p->run, x + source_of(p->mode, at, p->n) * p->run, p->run);
+    switch (run) {
+    case 1: around_8((uint8_t *)y, (const uint8_t *)x, p, begin, end); break;
+    case 2: around_16((uint16_t *)y, (const uint16_t *)x, p, begin, end); break;
+    case 4: around_32((uint32_t *)y, (const uint32_t *)x, p, begin, end); break;
+    case 8: around_64((uint64_t *)y, (const uint64_t *)x, p, begin, end); break;
+    default:
+        for (int64_t at = begin; at < end; at++) put(y + (at + p->low) * run, x + source_of(p->mode, at, p->n) * run, run);
+    }
 }
 
 /* A row of x, or a row of fillers where it is NULL, with what is around it. */
-static void put_row(const problem *p, const char *x, char *y) {
+static inline void put_row(const problem *p, const char *x, char *y, int64_t room) {
     if (!x || p->n == 0) {
-        fill(p, y, (p->low + p->n + p->high) * p->run);
+        fill(p, y, (p->low + p->n + p->high) * p->run, room);
         return;
     }
-    put_around(p, x, y, -p->low, 0);
-    memcpy(y + p->low * p->run, x, (size_t)(p->n * p->run));
-    put_around(p, x, y, p->n, p->n + p->high);
+    put_around(p, x, y, -p->low, 0, room);
+    put(y + p->low * p->run, x, p->n * p->run);
+    put_around(p, x, y, p->n, p->n + p->high, room);
 }
 
 /* The element at which the plane of x begins, `x_lines` rows of it, that plane `plane` of the result is made of; -1: all of
@@ -121,12 +147,13 @@ static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int
     const char *x = eb_data(eb_input(node, EB_IN_PAD_X), bases);
     const int64_t whole = (p.low + p.n + p.high) * p.run, each = tiling_of(node)->rows, last = eb_min(p.rows, end * each);
     const int64_t above = p.axis ? node->ints[EB_INT_PAD_LOW + p.axis - 1] : 0;
+    char *y = eb_data(eb_output(node), bases);
     for (int64_t row = begin * each; row < last;) {
         const int64_t plane = plane_of(node, &p, row / p.lines);
         for (int64_t line = row % p.lines; line < p.lines && row < last; line++, row++) {
             const int64_t at = source_of(p.mode, line - above, p.x_lines);
-            put_row(&p, plane < 0 || at < 0 ? NULL : x + plane * p.size + at * p.x_line,
-                    (char *)eb_data(eb_output(node), bases) + row * whole);
+            const char *from = plane < 0 || at < 0 ? NULL : x + plane * p.size + at * p.x_line;
+            put_row(&p, from, y + row * whole, (last - row) * whole);
         }
     }
     return EB_OK;

@@ -34,6 +34,13 @@ typedef struct {
     int wraps;                                      /* negative positions count from the end */
 } indexing;
 
+/* Where the elements of one run of positions lie. */
+typedef struct {
+    char *to;
+    const char *from;
+    int64_t to_step, from_step; /* elements from one position to the next */
+} run_of_positions;
+
 /* Whether inputs [first, last) can be indices. */
 static inline int has_known_indices(const eb_node *node, int first, int last) {
     if (last - first > MOST_INDICES) return 0;
@@ -177,6 +184,16 @@ static inline int64_t load_runs(position_block *p, const indexing *r, const eb_n
         eb_cursor_advance(&r->loop, at, count);
         loaded += count;
     }
+}
+
+/* Whether each run has positions of its own, in an index of 64 bits: elements are then moved as their positions are read and
+ * checked, without a block of offsets. */
+static inline int has_own_index(const indexing *r, const eb_node *node) {
+    const int inner = r->loop.rank - 1;
+    if (r->indices != 1 || r->has_rows || r->wraps || eb_input(node, r->first_input)->dtype != EB_I64) return 0;
+    for (int axis = 0; axis < inner; axis++)
+        if (!r->loop.stride[INDICES][axis]) return 0;
+    return r->loop.stride[INDICES][inner] == 1;
 }
 
 /* A copy of few bytes without a call; both ends of a longer piece may overlap in the middle. */

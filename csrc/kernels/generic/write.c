@@ -90,32 +90,33 @@ static eb_status plan(eb_node *node, write_of write) {
 
 /* --- what is done with the positions of a block ---------------------------------------------------------------------- */
 
-typedef struct {
-    char *to;
-    const char *from;
-    int64_t to_step, from_step; /* elements from one position to the next */
-} run_of_positions;
-
-/* Not inlined: in the function that calls them, their variables would not stay in registers. */
-#define PUT_ELEMENTS(bits)                                                                                             \
-    static __attribute__((noinline)) void put_elements_##bits(const run_of_positions *m, const int64_t *offsets,       \
-                                                              int64_t count) {                                         \
+/* Elements to positions, `step` elements apart, which are read and checked in the same pass. Returns 0 if one is outside of
+ * `size`. Not inlined: in the function that calls them, their variables would not stay in registers. */
+#define PUT_ELEMENTS(bits)                                                                                            \
+    static __attribute__((noinline)) int put_elements_##bits(const run_of_positions *m, const int64_t *index,         \
+                                                              int64_t count, int64_t size, int64_t step) {             \
         uint##bits##_t *to = (uint##bits##_t *)m->to;                                                                  \
         const uint##bits##_t *from = (const uint##bits##_t *)m->from;                                                  \
         const int64_t to_step = m->to_step, from_step = m->from_step;                                                  \
-        for (int64_t k = 0; k < count; k++) to[offsets[k] + k * to_step] = from[k * from_step];                        \
+        for (int64_t k = 0; k < count; k++, to += to_step) {                                                           \
+            const int64_t position = index[k];                                                                         \
+            if ((uint64_t)position >= (uint64_t)size) return 0;                                                        \
+            to[position * step] = from[k * from_step];                                                                 \
+        }                                                                                                              \
+        return 1;                                                                                                      \
     }
 PUT_ELEMENTS(8)
 PUT_ELEMENTS(16)
 PUT_ELEMENTS(32)
 PUT_ELEMENTS(64)
 
-static void put_elements(const run_of_positions *m, const int64_t *offsets, int64_t count, int64_t size) {
+static int put_elements(const run_of_positions *m, const int64_t *index, int64_t count, int64_t size, int64_t limit,
+                        int64_t step) {
     switch (size) {
-    case 1: put_elements_8(m, offsets, count); break;
-    case 2: put_elements_16(m, offsets, count); break;
-    case 4: put_elements_32(m, offsets, count); break;
-    default: put_elements_64(m, offsets, count);
+    case 1: return put_elements_8(m, index, count, limit, step);
+    case 2: return put_elements_16(m, index, count, limit, step);
+    case 4: return put_elements_32(m, index, count, limit, step);
+    default: return put_elements_64(m, index, count, limit, step);
     }
 }
 
@@ -126,6 +127,7 @@ static eb_status write_block(const writing *w, const eb_node *node, void *const 
     const indexing *r = &w->r;
     const int inner = r->loop.rank - 1;
     const int64_t size = eb_element_size(given->dtype), row = r->row * size;
+    const int has_own = has_own_index(r, node);
     const char *values = eb_data(given, bases);
     block->known = 0;
     eb_cursor at;
@@ -133,16 +135,16 @@ static eb_status write_block(const writing *w, const eb_node *node, void *const 
     for (int o = 0; o < r->loop.operands; o++) at.offset[o] += start[o];
     for (int64_t flat = 0; flat < r->loop.count;) {
         const int64_t count = eb_min(BLOCK, eb_cursor_run(&r->loop, &at, r->loop.count - flat));
-        if (!load_positions(block, r, node, &at, count)) return EB_INDEX_OUT_OF_RANGE;
         const run_of_positions m = {(char *)target + at.offset[INDEXED] * (by ? SUM_SIZE : size), values + at.offset[PLAIN] * size,
                                     r->loop.stride[INDEXED][inner], r->loop.stride[PLAIN][inner]};
-        if (by) {
-            if (m.to_step) block->known = 0; /* the offsets change */
-            for (int64_t k = 0; k < count && m.to_step; k++) block->offsets[k] += k * m.to_step;
-            by->elements(m.to, m.from, block->offsets, count, m.from_step);
-        } else if (!r->has_rows)
-            put_elements(&m, block->offsets, count, size);
-        else
+        const int64_t *index = has_own ? (const int64_t *)block->data[0] + at.offset[INDICES] : block->offsets;
+        const int64_t limit = has_own ? r->size[0] : INT64_MAX, step = has_own ? r->step[0] : 1;
+        if (!has_own && !load_positions(block, r, node, &at, count)) return EB_INDEX_OUT_OF_RANGE;
+        if (by || !r->has_rows) {
+            const int is_inside = by ? by->elements(&m, index, count, limit, step)
+                                     : put_elements(&m, index, count, size, limit, step);
+            if (!is_inside) return EB_INDEX_OUT_OF_RANGE;
+        } else
             for (int64_t k = 0; k < count; k++)
                 copy_row(m.to + (block->offsets[k] + k * m.to_step) * size, m.from + k * m.from_step * size, row);
         eb_cursor_advance(&r->loop, &at, count);

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.dtypes import dtype
 from engine.graph import Graph, Node, Value, can_reshape
 from engine.passes.base import Pass
 from engine.sizes import same
@@ -100,11 +101,17 @@ def _pool(graph: Graph, node: Node) -> Value | None:
 
 
 def _pointwise(graph: Graph, node: Node) -> Value | None:
-    """Where all images of the result's size have their channels last; operands that are broadcast are permuted."""
+    """Where all images of the result's size have their channels last; operands that are broadcast are permuted.
+
+    A cast to a wider type stays behind the permute unless a convolution reads it: a copy moves narrow elements.
+    """
     shape = node.output.shape
     operands = [v for v in node.inputs if v is not None and v.shape]
     images = [v for v in operands if same(v.shape, shape)]
     if not images or any(_beneath(v) is None for v in images):
+        return None
+    widens = node.op.name == "cast" and dtype(images[0].dtype).size < dtype(node.output.dtype).size
+    if widens and not _is_read_by_convolution(graph, node):
         return None
     inputs = [v if v is None or not v.shape else _permuted(graph, v, node) for v in node.inputs]
     return _back(graph, node, graph.emit(node.op.name, inputs, before=node, source=node.source, **node.attributes))
