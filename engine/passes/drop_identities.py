@@ -1,4 +1,4 @@
-"""Drop arithmetic with a constant that changes nothing: x * 1, x / 1, x - 0, x & true, x | false.
+"""Drop ops with a constant that changes nothing: x * 1, x / 1, x - 0, x & true, x | false, where of one truth value.
 
 Adding 0 is not among them: it changes -0 to 0.
 """
@@ -25,6 +25,13 @@ _NEUTRAL: dict[str, tuple[float | bool, bool]] = {
 
 def _kept(node: Node) -> Value | None:
     """The operand that alone decides the result, or None."""
+    if node.op.name == "where":
+        chosen = node.operand("condition").data
+        if chosen is None or not chosen.size or np.any(chosen != chosen.flat[0]):
+            return None
+        return node.operand("a" if chosen.flat[0] else "b")
+    if node.op.name not in _NEUTRAL:
+        return None
     neutral, either = _NEUTRAL[node.op.name]
     left, right = node.operand("a"), node.operand("b")
     for kept, other in ((left, right), (right, left)) if either else ((left, right),):
@@ -43,7 +50,7 @@ def run(graph: Graph) -> int:
     """Number of nodes dropped, or replaced by the broadcast that remains."""
     count = 0
     for node in list(graph.nodes):
-        kept = _kept(node) if node.op.name in _NEUTRAL else None
+        kept = _kept(node)
         if kept is None:
             continue
         if not same(kept.shape, node.output.shape):

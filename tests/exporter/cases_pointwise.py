@@ -171,6 +171,16 @@ CASES += [
     case("clamp_min.Tensor", (f32(3, 4), high)),
     case("clamp_max.Tensor", (f32(3, 4), high)),
     case("hardtanh", (special(),), lambda op, a: op(a), lambda op, a: op(a, -2, 0.5)),
+    *(
+        case(
+            "nan_to_num",
+            (tensor,),
+            lambda op, a: op(a),
+            lambda op, a: op(a, 2.0, posinf=1.0),
+            lambda op, a: op(a, neginf=-3),
+        )
+        for tensor in (special(), special().to(torch.bfloat16), i64(5))
+    ),
     case("relu6", (special() * 4,)),
     case("where.self", (flags(3, 4), f32(4), f32(3, 1))),
     case("where.self", (flags(3, 4), i64(4), f32(3, 1))),

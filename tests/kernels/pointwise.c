@@ -77,6 +77,39 @@ static void add_each_step(case_visitor *v, int64_t rows, int64_t n, layout how) 
     }
 }
 
+static void put_few_values(test_case *c, int64_t i, int64_t b) {
+    (void)b;
+    for (int64_t j = 0; j < c->bytes[i] / 4; j++) ((float *)c->data[i])[j] = (float)random_below(3) - 1;
+}
+
+/* Choices by a comparison: of inputs, with the step before as the second choice, as the first, or read by two steps; and of a
+ * step, whose result is the block. */
+static void add_choices(case_visitor *v, int64_t rows, int64_t n, int64_t y_size) {
+    for (int64_t code = EB_POINTWISE_PROGRAM_EQ; code <= EB_POINTWISE_PROGRAM_GE; code++)
+        for (int kind = 0; kind < 4; kind++) {
+            test_case c;
+            case_begin(&c, "pointwise", 0, "choice by step %ld rows=%ld n=%ld of %ld kind=%d", (long)code, (long)rows, (long)n, (long)y_size, kind);
+            case_input(&c, EB_F32, DENSE, 3, SHAPE(rows, n));
+            case_input(&c, EB_F32, DENSE, 3, SHAPE(y_size));
+            case_input(&c, EB_F32, DENSE, 3, SHAPE(rows, 1));
+            case_output(&c, EB_F32, DENSE, SHAPE(rows, n));
+            case_edit(&c, put_few_values, 0, 0);
+            case_edit(&c, put_few_values, 1, 0);
+            case_specials(&c, 0);
+            if (kind < 3) {
+                add_step(&c, code, 0, 1, -1); /* 3 */
+                add_step(&c, EB_POINTWISE_PROGRAM_MUL, 0, 2, -1); /* 4 */
+                add_step(&c, EB_POINTWISE_PROGRAM_WHERE, 3, kind == 1 ? 4 : 0, kind == 1 ? 0 : 4); /* 5 */
+                if (kind == 2) add_step(&c, EB_POINTWISE_PROGRAM_WHERE, 3, 5, 1);
+            } else {
+                add_step(&c, EB_POINTWISE_PROGRAM_MUL, 0, 2, -1); /* 3 */
+                add_step(&c, code, 3, 1, -1); /* 4 */
+                add_step(&c, EB_POINTWISE_PROGRAM_WHERE, 4, 0, 3);
+            }
+            visit_case(v, &c);
+        }
+}
+
 /* where(0 < x, x, bias) * c, from any type and to any, c a truth value that is read twice. */
 static void add_casts(case_visitor *v, int64_t rows, int64_t n, layout how) {
     for (int32_t dtype = 0; dtype <= EB_BOOL; dtype++) {
@@ -101,6 +134,10 @@ void cases_pointwise(case_visitor *v) {
     test_case c;
     for (int64_t n = 0; n <= 300; n += 1 + n) add_casts(v, 3, n, (layout)(n % 4));
     for (int64_t n = 0; n <= 40; n += 1 + n % 3) add_each_step(v, 3, n, (layout)(n % 4));
+    for (int64_t n = 1; n <= 300; n += 2 * n) {
+        add_choices(v, 3, n, 1);
+        add_choices(v, 2, n, n);
+    }
     static const int64_t sizes[][2] = {{1, 511}, {2, 512}, {3, 513}, {1, 16385}, {2, 33000}, {700, 50}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int place = 0; place < 3; place++) {
@@ -118,11 +155,6 @@ void cases_pointwise(case_visitor *v) {
 }
 
 /* --- comparisons, tests and casts ---------------------------------------------------------------------------------- */
-
-static void put_few_values(test_case *c, int64_t i, int64_t b) {
-    (void)b;
-    for (int64_t j = 0; j < c->bytes[i] / 4; j++) ((float *)c->data[i])[j] = (float)random_below(3) - 1;
-}
 
 /* Comparisons and tests: equal values among the operands, specials, runs longer than a tile. */
 static void add_comparison(case_visitor *v, int64_t rows, int64_t n, int kind) {

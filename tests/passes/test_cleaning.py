@@ -144,6 +144,16 @@ def test_neutral_constants_go_and_what_broadcasts_stays_as_a_view():
     assert run_pass(b, "drop_identities") == [1]
 
 
+@pytest.mark.parametrize(
+    ("condition", "left"), [([True, True], []), ([False, False], ["expand"]), ([True, False], ["where"])]
+)
+def test_a_choice_that_is_known_is_dropped(condition, left):
+    g = graph((3, 2), (1, 2))
+    g.outputs = [g.emit("where", [g.constant(np.array(condition)), *g.inputs])]
+    assert run_pass(g, "drop_identities") == [left != ["where"]]
+    assert ops(g) == left
+
+
 def test_constants_that_are_almost_neutral_stay():
     g = graph((2, 3))
     x = g.inputs[0]

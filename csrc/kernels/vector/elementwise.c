@@ -183,10 +183,20 @@ ELEMENTWISE(ceil, OF_REAL(ceil))
 ELEMENTWISE(round, OF_REAL(round))
 ELEMENTWISE(trunc, OF_REAL(trunc))
 
-/* A width beyond the type shifts everything out. */
-SIGNED(shift_left, sizeof a == 8 ? (uint64_t)b > 63 ? 0 : (uint64_t)a << (b & 63) : (uint32_t)b > 31 ? 0 : (uint32_t)a << (b & 31))
+/* A width beyond the type, or below 0, shifts everything out. No instruction set shifts bytes each by a width of its own. */
+EB_INLINE uint8_t twice(uint8_t a) { return (uint8_t)(a + a); }
+EB_INLINE uint8_t shift_byte_left(uint8_t a, uint8_t b) {
+    a = b & 1 ? twice(a) : a;
+    a = b & 2 ? twice(twice(a)) : a;
+    a = b & 4 ? twice(twice(twice(twice(a)))) : a;
+    return b > 7 ? 0 : a;
+}
+LOOP(shift_left_1, uint8_t, uint8_t, shift_byte_left(a, b))
+LOOP(shift_left_2, uint16_t, uint16_t, b > 15 ? 0 : (uint32_t)a << (b & 15))
+LOOP(shift_left_4, uint32_t, uint32_t, b > 31 ? 0 : a << (b & 31))
+LOOP(shift_left_8, uint64_t, uint64_t, b > 63 ? 0 : a << (b & 63))
 SIGNED(shift_right, sizeof a == 8 ? (int64_t)a >> ((uint64_t)b > 63 ? 63 : b) : (int32_t)a >> ((uint32_t)b > 31 ? 31 : b))
-ELEMENTWISE(shift_left, OF_TYPES(shift_left))
+ELEMENTWISE(shift_left, OF_SIZES(shift_left))
 ELEMENTWISE(shift_right, OF_TYPES(shift_right))
 
 /* `rest` is that of the division cut towards zero. A divisor of -1 is apart: the smallest number divided by it traps. */

@@ -1,8 +1,8 @@
 /* A program of pointwise steps in one pass over memory, as threaded code: a block of eight vectors stays in registers, and
  * the function of each step ends by calling that of the next with them. Only operands that are not the step before's
  * result come from memory. Each step computes what the op alone computes, so the bits are those of the ops one after the
- * other. A truth value is 1 or 0. A cast of an input to float32 is a step like others; a cast at the end is part of the store. Included by pointwise.c,
- * whose expressions these are.
+ * other. A truth value is 1 or 0; a comparison of inputs is made where it decides. A cast of an input to float32 is a step
+ * like others; a cast at the end is part of the store. Included by pointwise.c, whose expressions these are.
  *
  * Chain of five, 64 x 768, one core: 15.8 us where each step went over a run in the first-level cache, which then takes
  * two loads and a store a vector and step. */
@@ -19,17 +19,21 @@ typedef struct program_call program_call;
 #define EB_BLOCK vf a0, vf a1, vf a2, vf a3, vf a4, vf a5, vf a6, vf a7
 typedef void program_function(const program_call *c, int64_t i, EB_BLOCK);
 
-/* A call on the way of a block. An operand in memory begins at x for the row's first element and goes on by `step` bytes
- * an element: 0 for a block that is the same for every one, such as a kept result. */
-struct program_call {
-    program_function *function;
+/* An operand in memory: begins at x for the row's first element and goes on by `step` bytes an element: 0 for a block that is
+ * the same for every one, such as a kept result. */
+typedef struct {
     char *x;
     int64_t step;
-    const char *condition; /* of where: bytes */
-    int64_t condition_step;
-    int input, condition_input; /* whose x changes with the row; -1: none */
-    int is_value;               /* the input is one value for the whole row */
-    element_function convert;   /* of a cast */
+    int input; /* whose x changes with the row; -1: none */
+} program_operand;
+
+/* A call on the way of a block, with the operands that are not the block: of where, the value or the two values, then the
+ * condition or the two that are compared. */
+struct program_call {
+    program_function *function;
+    program_operand operand[3];
+    int is_value;             /* operand 0 is one value for the whole row */
+    element_function convert; /* of a cast */
 };
 
 #define EB_NEXT c[1].function(c + 1, i, a0, a1, a2, a3, a4, a5, a6, a7)
@@ -40,8 +44,10 @@ struct program_call {
 #define EB_ROLLED _Pragma("GCC unroll 1")
 #endif
 
-/* The block's operand in memory. */
-EB_INLINE float *operand_of(const program_call *c, int64_t i) { return (float *)(c->x + i * c->step); }
+/* Operand k of the block. */
+EB_INLINE char *bytes_of(const program_call *c, int k, int64_t i) { return c->operand[k].x + i * c->operand[k].step; }
+EB_INLINE float *floats_of(const program_call *c, int k, int64_t i) { return (float *)bytes_of(c, k, i); }
+EB_INLINE float *operand_of(const program_call *c, int64_t i) { return floats_of(c, 0, i); }
 
 static void step_load(const program_call *c, int64_t i, EB_BLOCK) {
     const float *x = operand_of(c, i);
@@ -67,37 +73,37 @@ static void step_stream(const program_call *c, int64_t i, EB_BLOCK) {
 
 static void step_to_float32(const program_call *c, int64_t i, EB_BLOCK) {
     _Alignas(64) float x[PROGRAM_BLOCK];
-    c->convert(x, c->x + i * c->step, NULL, NULL, PROGRAM_BLOCK);
+    c->convert(x, bytes_of(c, 0, i), NULL, NULL, PROGRAM_BLOCK);
     EB_EACH(LOAD)
     EB_NEXT;
 }
 /* A signalling NaN stays one here: a program goes on computing, which makes it quiet. */
 static void step_of_bfloats(const program_call *c, int64_t i, EB_BLOCK) {
-    const char *x = c->x + i * c->step;
+    const char *x = bytes_of(c, 0, i);
 #define LOAD_BFLOATS(l) a##l = vf_load_bfloats(x + l * EB_VL * 2);
     EB_EACH(LOAD_BFLOATS)
     EB_NEXT;
 }
 static void step_of_halves(const program_call *c, int64_t i, EB_BLOCK) {
-    const char *x = c->x + i * c->step;
+    const char *x = bytes_of(c, 0, i);
 #define LOAD_HALVES(l) a##l = vf_load_halves(x + l * EB_VL * 2);
     EB_EACH(LOAD_HALVES)
     EB_NEXT;
 }
 static void step_store_bfloats(const program_call *c, int64_t i, EB_BLOCK) {
-    char *y = c->x + i * c->step;
+    char *y = bytes_of(c, 0, i);
 #define STORE_BFLOATS(l) vf_store_bfloats(y + l * EB_VL * 2, a##l);
     EB_EACH(STORE_BFLOATS)
 }
 static void step_store_halves(const program_call *c, int64_t i, EB_BLOCK) {
-    char *y = c->x + i * c->step;
+    char *y = bytes_of(c, 0, i);
 #define STORE_HALVES(l) vf_store_halves(y + l * EB_VL * 2, a##l);
     EB_EACH(STORE_HALVES)
 }
 static void step_store_as(const program_call *c, int64_t i, EB_BLOCK) {
     _Alignas(64) float x[PROGRAM_BLOCK];
     EB_EACH(STORE)
-    c->convert(c->x + i * c->step, x, NULL, NULL, PROGRAM_BLOCK);
+    c->convert(bytes_of(c, 0, i), x, NULL, NULL, PROGRAM_BLOCK);
 }
 
 /* One operand. A long expression is a loop: eight copies of it would fill the cache of instructions. */
@@ -169,28 +175,39 @@ EB_INLINE vf of_isinf(vf a) { return of_eq(vf_abs(a), vf_set(INFINITY)); }
 LIGHT(isnan) LIGHT(isinf)
 LONG(from_pow, of_pow_any(vf_load(x + l * EB_VL), a[l]))
 
-/* The block where the condition, bytes in memory or (made_) a kept result, holds, or (from_) where it does not. */
-EB_INLINE vf where_of(const program_call *c, int64_t i, int l, vf yes, vf no) {
-    const uint8_t *condition = (const uint8_t *)c->condition + i * c->condition_step + l * EB_VL;
-    return vf_select(vf_load_bytes(condition) != 0, yes, no);
-}
-EB_INLINE vf made_where_of(const program_call *c, int l, vf yes, vf no) {
-    return vf_select(vf_load((const float *)c->condition + l * EB_VL) != 0, yes, no);
-}
-#define SELECTION(name, chosen)                                            \
-    static void step_##name(const program_call *c, int64_t i, EB_BLOCK) { \
-        const float *x = operand_of(c, i);                                \
-        EB_EACH(chosen)                                                   \
-        EB_NEXT;                                                          \
+/* The block where the condition holds, or (from_) where it does not. The condition is bytes in memory, a kept result (made_),
+ * a comparison of two operands in memory, or the block itself (choose). */
+#define SELECTION(name, condition)                                                                      \
+    static void step_##name(const program_call *c, int64_t i, EB_BLOCK) {                              \
+        const float *x = operand_of(c, i), *p = floats_of(c, 1, i), *q = floats_of(c, 2, i);           \
+        const uint8_t *bytes = (const uint8_t *)p;                                                     \
+        (void)p, (void)q, (void)bytes;                                                                 \
+        EB_EACH(condition)                                                                             \
+        EB_NEXT;                                                                                       \
     }
-#define CHOSEN(l) a##l = where_of(c, i, l, a##l, vf_load(x + l * EB_VL));
-#define CHOSEN_FROM(l) a##l = where_of(c, i, l, vf_load(x + l * EB_VL), a##l);
-#define CHOSEN_MADE(l) a##l = made_where_of(c, l, a##l, vf_load(x + l * EB_VL));
-#define CHOSEN_FROM_MADE(l) a##l = made_where_of(c, l, vf_load(x + l * EB_VL), a##l);
+#define LANES(x, l) vf_load(x + l * EB_VL)
+#define CHOSEN(l) a##l = vf_select(vf_load_bytes(bytes + l * EB_VL) != 0, a##l, LANES(x, l));
+#define CHOSEN_FROM(l) a##l = vf_select(vf_load_bytes(bytes + l * EB_VL) != 0, LANES(x, l), a##l);
+#define CHOSEN_MADE(l) a##l = vf_select(LANES(p, l) != 0, a##l, LANES(x, l));
+#define CHOSEN_FROM_MADE(l) a##l = vf_select(LANES(p, l) != 0, LANES(x, l), a##l);
+#define CHOSEN_EQ(l) a##l = vf_select(LANES(p, l) == LANES(q, l), a##l, LANES(x, l));
+#define CHOSEN_FROM_EQ(l) a##l = vf_select(LANES(p, l) == LANES(q, l), LANES(x, l), a##l);
+#define CHOSEN_LT(l) a##l = vf_select(LANES(p, l) < LANES(q, l), a##l, LANES(x, l));
+#define CHOSEN_FROM_LT(l) a##l = vf_select(LANES(p, l) < LANES(q, l), LANES(x, l), a##l);
+#define CHOSEN_LE(l) a##l = vf_select(LANES(p, l) <= LANES(q, l), a##l, LANES(x, l));
+#define CHOSEN_FROM_LE(l) a##l = vf_select(LANES(p, l) <= LANES(q, l), LANES(x, l), a##l);
+#define CHOOSE(l) a##l = vf_select(a##l != 0, LANES(x, l), LANES(p, l));
 SELECTION(where, CHOSEN)
 SELECTION(from_where, CHOSEN_FROM)
 SELECTION(made_where, CHOSEN_MADE)
 SELECTION(from_made_where, CHOSEN_FROM_MADE)
+SELECTION(where_eq, CHOSEN_EQ)
+SELECTION(from_where_eq, CHOSEN_FROM_EQ)
+SELECTION(where_lt, CHOSEN_LT)
+SELECTION(from_where_lt, CHOSEN_FROM_LT)
+SELECTION(where_le, CHOSEN_LE)
+SELECTION(from_where_le, CHOSEN_FROM_LE)
+SELECTION(choose, CHOOSE)
 
 /* The functions of each step, by which operand the block is: the first (of where: the second), or the one after. */
 #define ONE_OPERAND(CODE, op) [EB_POINTWISE_PROGRAM_##CODE] = {step_##op, NULL}
@@ -234,7 +251,6 @@ static program_function *const program_functions[][2] = {
     TWO_OPERANDS(LE, le),
     TWO_OPERANDS(GT, gt),
     TWO_OPERANDS(GE, ge),
-    TWO_OPERANDS(WHERE, where),
 };
 
 /* --- from steps to calls ------------------------------------------------------------------------------------------- */
@@ -250,77 +266,108 @@ typedef struct {
 EB_INLINE const int64_t *operands_of(const eb_node *node, int s) { return node->ints + 4 * s + 1; }
 EB_INLINE int first_operand(const eb_node *node, int s) { return node->ints[4 * s] == EB_POINTWISE_PROGRAM_WHERE; }
 
-/* Which operand of step s is the result of the step before; -1: none. */
-static int chained_operand(const eb_node *node, int s) {
-    const int64_t *operands = operands_of(node, s);
-    for (int k = first_operand(node, s); s > 0 && k < 3; k++)
-        if (operands[k] == node->n_inputs + s - 1) return k;
-    return -1;
-}
-
-/* Whether the result of step s is read other than by the next step as its block. */
-static int is_kept(const eb_node *node, int s) {
-    for (int t = s + 1; t < node->n_ints / 4; t++) {
-        int chained = t == s + 1 ? chained_operand(node, t) : -1;
-        for (int k = 0; k < 3; k++)
-            if (k != chained && operands_of(node, t)[k] == node->n_inputs + s) return 1;
-    }
-    return 0;
-}
-
-/* A call whose operand is `value`: an input, or a kept result. */
-static program_call call_with(const eb_node *node, program_function *function, int64_t value, program_blocks *blocks) {
-    program_call call = {.function = function, .input = -1, .condition_input = -1};
-    if (value >= node->n_inputs)
-        call.x = (char *)blocks->kept[value - node->n_inputs];
-    else
-        call.input = (int)value;
-    return call;
-}
-
 EB_INLINE int is_cast(const eb_node *node, int s) { return node->ints[4 * s] >= EB_POINTWISE_PROGRAM_TO_FLOAT32; }
 
 /* Whether step s, the last one, casts to another type than float32. */
 EB_INLINE int is_last_cast(const eb_node *node, int s) { return node->ints[4 * s] > EB_POINTWISE_PROGRAM_TO_FLOAT32; }
 
+/* How the steps read each other's results. */
+typedef struct {
+    int8_t block[PROGRAM_STEPS];   /* which operand of the step is the block, the result of the step before; -1: none */
+    int8_t is_kept[PROGRAM_STEPS]; /* whether the result is read other than as a block */
+    int8_t is_part[PROGRAM_STEPS]; /* a comparison of inputs that only where reads, and makes itself: it is no step */
+} program_uses;
+
+static program_uses uses_of(const eb_node *node) {
+    const int n_steps = node->n_ints / 4, n_inputs = node->n_inputs;
+    program_uses uses = {.is_kept = {0}};
+    int before = -1;
+    for (int s = 0; s < n_steps; s++) {
+        const int64_t code = node->ints[4 * s], *operands = operands_of(node, s);
+        const int is_comparison = code >= EB_POINTWISE_PROGRAM_EQ && code <= EB_POINTWISE_PROGRAM_GE;
+        uses.is_part[s] = is_comparison && operands[0] < n_inputs && operands[1] < n_inputs && s < n_steps - 1;
+        for (int k = first_operand(node, s); k < 3; k++)
+            if (operands[k] >= n_inputs) uses.is_part[operands[k] - n_inputs] = 0;
+    }
+    for (int s = 0; s < n_steps; s++) {
+        if (uses.is_part[s]) continue;
+        const int64_t *operands = operands_of(node, s);
+        uses.block[s] = -1;
+        for (int k = 0; k < 3 && before >= 0; k++)
+            if (operands[k] == n_inputs + before) uses.block[s] = (int8_t)k;
+        for (int k = 0; k < 3; k++)
+            if (operands[k] >= n_inputs && k != uses.block[s]) uses.is_kept[operands[k] - n_inputs] = 1;
+        before = s;
+    }
+    return uses;
+}
+
+/* An operand in memory: an input, or a kept result. */
+static program_operand operand_at(const eb_node *node, int64_t value, program_blocks *blocks) {
+    if (value < node->n_inputs) return (program_operand){.input = (int)value};
+    return (program_operand){.x = (char *)blocks->kept[value - node->n_inputs], .input = -1};
+}
+
+static const program_operand no_operand = {.input = -1};
+
+/* A call with one operand. */
+static program_call call_with(const eb_node *node, program_function *function, int64_t value, program_blocks *blocks) {
+    return (program_call){.function = function, .operand = {operand_at(node, value, blocks), no_operand, no_operand}};
+}
+
+/* The call of where, of which operand `block` is the block; `is_part`: its condition is a comparison that it makes. */
+static program_call where_call(const eb_node *node, const int64_t *operands, int block, int is_part, program_blocks *blocks) {
+    if (block == 0) {
+        program_call choice = call_with(node, step_choose, operands[1], blocks);
+        choice.operand[1] = operand_at(node, operands[2], blocks);
+        return choice;
+    }
+    program_call call = call_with(node, block == 1 ? step_where : step_from_where, operands[3 - block], blocks);
+    if (!is_part) {
+        call.operand[1] = operand_at(node, operands[0], blocks);
+        if (operands[0] >= node->n_inputs) call.function = block == 1 ? step_made_where : step_from_made_where;
+        return call;
+    }
+    const int comparison = (int)operands[0] - node->n_inputs;
+    const int64_t code = node->ints[4 * comparison], *compared = operands_of(node, comparison);
+    const int is_swapped = code == EB_POINTWISE_PROGRAM_GT || code == EB_POINTWISE_PROGRAM_GE;
+    const int is_from = (block == 2) != (code == EB_POINTWISE_PROGRAM_NE);
+    call.operand[1] = operand_at(node, compared[is_swapped], blocks);
+    call.operand[2] = operand_at(node, compared[!is_swapped], blocks);
+    if (code == EB_POINTWISE_PROGRAM_EQ || code == EB_POINTWISE_PROGRAM_NE)
+        call.function = is_from ? step_from_where_eq : step_where_eq;
+    else if (code == EB_POINTWISE_PROGRAM_LT || code == EB_POINTWISE_PROGRAM_GT)
+        call.function = is_from ? step_from_where_lt : step_where_lt;
+    else
+        call.function = is_from ? step_from_where_le : step_where_le;
+    return call;
+}
+
 /* The calls of all steps but the last store; answers how many. */
 static int program_calls(const eb_node *node, program_blocks *blocks, program_call *calls) {
     const int n_steps = node->n_ints / 4, ends_in_cast = is_last_cast(node, n_steps - 1);
+    const program_uses uses = uses_of(node);
     int count = 0;
     for (int s = 0; s < n_steps - ends_in_cast; s++) {
+        if (uses.is_part[s]) continue;
         const int64_t *operands = operands_of(node, s);
-        if (is_cast(node, s) && operands[0] >= node->n_inputs) { /* of a truth value, which is a float already */
-            if (chained_operand(node, s) < 0) calls[count++] = call_with(node, step_load, operands[0], blocks);
-            if (is_kept(node, s)) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
-            continue;
-        }
-        if (is_cast(node, s)) {
+        const int first = first_operand(node, s), is_chained = uses.block[s] >= 0, block = is_chained ? uses.block[s] : first;
+        if (is_cast(node, s) && operands[0] < node->n_inputs) {
             const int32_t dtype = eb_input(node, (int)operands[0])->dtype;
             program_function *load = dtype == EB_BF16 ? step_of_bfloats : dtype == EB_F16 ? step_of_halves : step_to_float32;
             calls[count] = call_with(node, load, operands[0], blocks);
             calls[count++].convert = eb_casts[dtype][EB_F32];
-            if (is_kept(node, s)) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
-            continue;
+        } else {
+            if (!is_chained) calls[count++] = call_with(node, step_load, operands[block], blocks);
+            if (first) {
+                const int64_t maker = operands[0] - node->n_inputs;
+                calls[count++] = where_call(node, operands, block, maker >= 0 && uses.is_part[maker], blocks);
+            } else if (!is_cast(node, s)) { /* that of a truth value changes nothing: it is a float already */
+                program_function *function = program_functions[node->ints[4 * s]][block];
+                calls[count++] = call_with(node, function, operands[operands[1] >= 0 ? !block : block], blocks);
+            }
         }
-        int first = first_operand(node, s), block = chained_operand(node, s);
-        if (block < 0) {
-            block = first;
-            calls[count++] = call_with(node, step_load, operands[block], blocks);
-        }
-        program_function *function = program_functions[node->ints[4 * s]][block - first];
-        int other = block == first ? first + 1 : first;
-        if (other < 3 && operands[other] >= 0)
-            calls[count] = call_with(node, function, operands[other], blocks);
-        else
-            calls[count] = (program_call){.function = function, .input = -1, .condition_input = -1};
-        if (first && operands[0] >= node->n_inputs) {
-            calls[count].function = block == first ? step_made_where : step_from_made_where;
-            calls[count].condition = (char *)blocks->kept[operands[0] - node->n_inputs];
-        } else if (first) {
-            calls[count].condition_input = (int)operands[0];
-        }
-        count++;
-        if (is_kept(node, s)) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
+        if (uses.is_kept[s]) calls[count++] = call_with(node, step_keep, node->n_inputs + s, blocks);
     }
     return count;
 }
@@ -334,9 +381,11 @@ typedef struct {
 
 static void set_row(program_call *calls, int count, const program_row *row) {
     for (program_call *c = calls; c < calls + count; c++) {
-        if (c->input >= 0) c->x = row->x[c->input], c->step = row->step[c->input], c->is_value = row->is_value[c->input];
-        if (c->condition_input >= 0)
-            c->condition = row->x[c->condition_input], c->condition_step = row->step[c->condition_input];
+        for (int k = 0; k < 3; k++) {
+            const int input = c->operand[k].input;
+            if (input >= 0) c->operand[k].x = row->x[input], c->operand[k].step = row->step[input];
+        }
+        c->is_value = c->operand[0].input >= 0 && row->is_value[c->operand[0].input];
     }
 }
 
@@ -367,18 +416,19 @@ static void run_row(program_call *calls, int n_calls, program_row *row, const eb
     const int streams = tiling_of(node)->stream && (uintptr_t)y % (EB_VL * sizeof(float)) == 0;
     program_function *store = store_of(dtype);
     if (streams) store = step_stream;
-    calls[n_calls] = (program_call){.function = store, .x = y, .step = width, .convert = eb_casts[EB_F32][dtype]};
+    calls[n_calls] = (program_call){.function = store, .operand = {{y, width, -1}}, .convert = eb_casts[EB_F32][dtype]};
     set_row(calls, n_calls, row);
     int64_t i = 0;
     for (; i + PROGRAM_BLOCK <= count; i += PROGRAM_BLOCK) run_block(calls, i);
     if (i == count) return;
     for (int k = 0; k < node->n_inputs; k++) {
         if (row->step[k] == 0) continue;
+        memset(blocks->rest[k], 0, sizeof blocks->rest[k]);
         memcpy(blocks->rest[k], row->x[k] + i * row->step[k], (size_t)((count - i) * row->step[k]));
         row->x[k] = (char *)blocks->rest[k];
     }
     calls[n_calls].function = store_of(dtype);
-    calls[n_calls].x = (char *)blocks->result;
+    calls[n_calls].operand[0].x = (char *)blocks->result;
     set_row(calls, n_calls, row);
     run_block(calls, 0);
     memcpy(y + i * width, blocks->result, (size_t)((count - i) * width));
@@ -392,7 +442,6 @@ static eb_status run_program(const eb_node *node, void *const *bases, int64_t be
     program_blocks *blocks = scratch;
     program_call calls[PROGRAM_CALLS];
     const char *filled[PROGRAM_INPUTS] = {NULL}; /* which value its block has */
-    memset(blocks->rest, 0, sizeof blocks->rest);
     int n_calls = program_calls(node, blocks, calls);
     for (int64_t tile = begin; tile < end; tile++) {
         int64_t first = tile / pieces * each, last = eb_min(rows, first + each), start = tile % pieces * elements;

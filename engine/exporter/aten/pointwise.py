@@ -6,8 +6,12 @@ one for comparisons; Python numbers become constants of that type.
 
 from __future__ import annotations
 
+import math
+
+import torch
+
 from engine import dtypes
-from engine.exporter.context import CallContext, Number, Operand
+from engine.exporter.context import CallContext, Number, Operand, torch_dtype
 from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 
@@ -224,6 +228,21 @@ def clamp(x: CallContext, self: Operand, min: Operand | None = None, max: Operan
 @aten("relu6")
 def relu6(x: CallContext, self: Value) -> Value:
     return clamp(x, self, 0, 6)
+
+
+@aten("nan_to_num")
+def nan_to_num(
+    x: CallContext, self: Value, nan: Number | None = None, posinf: Number | None = None, neginf: Number | None = None
+) -> Value:
+    """Infinities become the ends of the type, or what is given; NaN becomes `nan`."""
+    if not _is_float(self.dtype):
+        return self
+    ends = torch.finfo(torch_dtype(self.dtype))
+    y = clamp(x, self, ends.min, ends.max)
+    for number, infinity in ((posinf, math.inf), (neginf, -math.inf)):
+        if number is not None:
+            y = x.emit("where", x.emit("eq", self, x.scalar(infinity, self.dtype)), x.scalar(number, self.dtype), y)
+    return x.emit("where", x.emit("ne", self, self), x.scalar(nan or 0, self.dtype), y)
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
