@@ -130,9 +130,7 @@ def test_a_report_names_the_operations_of_slow_kernels():
 )
 def test_a_report_counts_launches_as_a_sentence_does(some, launches, subject, uses, has):
     counts = Counts(launches=launches, slow_launches=some, emulated_launches=some, flops=4, slow_flops=1)
-    assert (
-        counts.describe_slow_launches() == f"{subject} (25% of the FLOPs) {uses} slow kernels"
-    )
+    assert counts.describe_slow_launches() == f"{subject} (25% of the FLOPs) {uses} slow kernels"
     assert counts.describe_emulated_launches().startswith(
         f"{subject} {has} products in bfloat16, for which this processor"
     )
@@ -147,9 +145,7 @@ def test_a_profile_of_one_launch_of_a_slow_kernel_says_so_in_the_singular():
     x = torch.ones(4, 100, dtype=torch.float64)
     profile = engine.compile(Softmax().eval(), (x,)).profile(x, runs=1, roofs=False)
     assert profile.launches == 1
-    assert str(profile).splitlines()[-1] == (
-        "s: the only launch, 100.0% of the time, uses slow kernels."
-    )
+    assert str(profile).splitlines()[-1] == ("s: the only launch, 100.0% of the time, uses slow kernels.")
 
 
 def test_a_report_names_the_first_few_operations_of_slow_kernels():

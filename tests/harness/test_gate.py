@@ -208,7 +208,5 @@ def test_the_committed_baselines_are_of_every_row_of_their_suite(root):
     wanted = {(case.id, ref.label) for case, refs in suite.cases() for ref in refs if backends.role(ref) != "peer"}
     assert wanted == {(case, label) for case, rows in accepted.counts.items() for label in rows}
     assert all(
-        row["fallback_nodes"] == row["slow_launches"] == 0
-        for rows in accepted.counts.values()
-        for row in rows.values()
+        row["fallback_nodes"] == row["slow_launches"] == 0 for rows in accepted.counts.values() for row in rows.values()
     )

@@ -16,12 +16,10 @@ import numpy as np
 from engine import dtypes
 from engine._native import ffi, lib
 from engine.errors import ConfigError
-from engine.memory import ALIGNMENT
-from engine.ops import TABLE, Layout
 from engine.ops.arithmetic import COMPUTE
 from engine.switches import Switch, register
 from engine.targets.instruments import Roof
-from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, PackedLayout, Place, Planned, Step, Storage
+from engine.targets.plan import NEEDS_DENSE, Kernel, NeedsDense, PackedLayout, Place, Planned, Step
 
 OK: int = lib.EB_OK
 _FLOPS_SECONDS, _READ_SECONDS = 0.02, 0.05  # of each measurement of a roof

@@ -89,7 +89,7 @@ class OperationRecord(Record):
     """kernel calls"""
     kernel: str | None = None
     """kernel of the longest launch"""
-    lapses: list[str] = []
+    lapses: tuple[str, ...] = ()
     """launches that stay below the share of the roof that their kernels promise: `KERNEL: 3% of 5%`"""
 
 

@@ -162,14 +162,14 @@ def _list_shares(profile: Profile, seconds_a_byte: float, peak: float) -> list[f
     ]
 
 
-def _list_lapses(profile: Profile, shares: Sequence[float]) -> list[str]:
+def _list_lapses(profile: Profile, shares: Sequence[float]) -> tuple[str, ...]:
     """Launches below the class of their kernel."""
     promised = {kernel.name: kernel.share for kernel in engine.targets.get("cpu").kernels()}
-    return [
+    return tuple(
         f"{node.kernel}: {share:.1%} of {promised[node.kernel]}%"
         for node, share in zip(profile.nodes, shares, strict=True)
         if node.seconds >= LEAST_LAUNCH_S and 100 * share < promised[node.kernel]
-    ]
+    )
 
 
 def _blame(profile: Profile, seconds: float, shares: Sequence[float]) -> Blame:
