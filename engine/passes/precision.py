@@ -8,7 +8,7 @@ that two nodes read in the same encoding are stored once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,15 +191,12 @@ def _arithmetic(node: Node, compute: str) -> str:
     return "element" if has_groups and compute == "bfloat16" else compute
 
 
-def widen_convolutions(graph: Graph, lacks: Container[str]) -> int:
-    """Let convolutions multiply floats if ``bfloat16`` is an arithmetic that the machine lacks. Returns their number.
+def widen_convolutions(graph: Graph) -> int:
+    """Let convolutions in bfloat16 multiply floats. Returns their number.
 
-    Without instructions for products of bfloat16 they took up to 1.8 times as long as in float32, or as long. The
-    weight keeps its rounded elements, decoded, and x is not rounded: results are nearer to the model's. Call this
-    before the passes of a target, which fuse convolutions with plain weights, and make linears of some.
+    Without instructions for bfloat16 that is faster. The weight keeps its rounded elements, decoded, and x is not
+    rounded: results are nearer to the model's. Call this before the passes of a target, which make linears of some.
     """
-    if "bfloat16" not in lacks:
-        return 0
     decoded: dict[Value, Value] = {}
     nodes = [n for n in graph.nodes if n.op.name == "conv" and n.attributes["compute"] == "bfloat16"]
     for node in nodes:

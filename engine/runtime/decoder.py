@@ -132,7 +132,7 @@ class Decoder:
         self.config = config
         self._graphs = {name: graphs[name] for name in ENTRIES}
         self._target = targets.get(config.target)
-        lowered = lower(graphs, config, self._target.instruments.all_lacks(config))
+        lowered = lower(graphs, config, widen=self._target.instruments.lacks("bfloat16", config))
         prepared = self._target.new_prepared()
         self._prefill, self._decode = (
             Program(

@@ -60,7 +60,8 @@ class Program(CompiledModel[Specialised]):
         started = time.perf_counter() if started is None else started
         self.graph = graph
         if lowered is None:
-            lowered = lower({"": graph}, config, targets.get(config.target).instruments.all_lacks(config))[""]
+            lacks = targets.get(config.target).instruments.lacks("bfloat16", config)
+            lowered = lower({"": graph}, config, widen=lacks)[""]
         self.lowered = lowered
         # Two threads may make the same plan: it is cheap beside the weights, which all plans share.
         super().__init__(self.lowered, config, serial=False, find_changed=find_changed)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.graph import Graph
-from engine.ops.arithmetic import COMPUTE
 from engine.targets.tuned import Tuning, TuningOptions
 
 
@@ -74,10 +73,6 @@ class Instruments:
         """
         del arithmetic, config
         return False
-
-    def all_lacks(self, config: Config) -> tuple[str, ...]:
-        """Each arithmetic of which `lacks` is true."""
-        return tuple(one for one in COMPUTE.choices if self.lacks(one, config))
 
     def measure_slowdown(self, config: Config) -> float | None:
         """How many times as long a product takes by a reference kernel as by the roof of one lane, measured now.

@@ -6,7 +6,7 @@ in memory once, in the layout of the target.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from engine import passes
 from engine.config import Config
@@ -15,21 +15,21 @@ from engine.graph import Graph, copy_graph, share_constants
 from engine.passes import precision
 
 
-def lower(graphs: Mapping[str, Graph], config: Config, lacks: Collection[str] = ()) -> dict[str, Graph]:
+def lower(graphs: Mapping[str, Graph], config: Config, *, widen: bool = False) -> dict[str, Graph]:
     """The graphs, by name, after the passes of the target of `config`.
 
-    `lacks` are the arithmetics of products that the machine has no instructions for, where floats are faster.
+    With `widen`, convolutions in bfloat16 multiply floats, for a machine without instructions for such products.
 
     ConfigError if `config` names a pass of another target, or changes passes that have already run; ProgramError if a
     graph is lowered for another target, and this one has passes of its own.
     """
     stage = passes.stages(config)[1]
-    lowered = {name: _lower(graph, config, stage, lacks) for name, graph in graphs.items()}
+    lowered = {name: _lower(graph, config, stage, widen=widen) for name, graph in graphs.items()}
     share_constants(list(lowered.values()))
     return lowered
 
 
-def _lower(graph: Graph, config: Config, stage: list[passes.Pass], lacks: Collection[str]) -> Graph:
+def _lower(graph: Graph, config: Config, stage: list[passes.Pass], *, widen: bool) -> Graph:
     """The lowered graph; `graph` itself if it is lowered already or the target has no passes."""
     if graph.lowered == config.target:
         if config.disable or config.pipeline is not None or config.passes:
@@ -45,7 +45,7 @@ def _lower(graph: Graph, config: Config, stage: list[passes.Pass], lacks: Collec
     if not stage:
         return graph
     lowered = copy_graph(graph)
-    if count := precision.widen_convolutions(lowered, lacks):
+    if widen and (count := precision.widen_convolutions(lowered)):
         lowered.log += (("convolutions=float32", count),)
     passes.run_passes(lowered, stage, check=config.verify)
     lowered.locate_nodes()
