@@ -191,6 +191,29 @@ def _arithmetic(node: Node, compute: str) -> str:
     return "element" if has_groups and compute == "bfloat16" else compute
 
 
+def widen_convolutions(graph: Graph) -> int:
+    """Let convolutions in bfloat16 multiply floats. Returns their number.
+
+    Without instructions for bfloat16 that is faster. The weight keeps its rounded elements, decoded, and x is not
+    rounded: results are nearer to the model's. Call this before the passes of a target, which make linears of some.
+    """
+    decoded: dict[Value, Value] = {}
+    nodes = [n for n in graph.nodes if n.op.name == "conv" and n.attributes["compute"] == "bfloat16"]
+    for node in nodes:
+        weight = decode(graph, node.operand("weight"), decoded)
+        graph.replace(node.output, graph.emit_again(node, {"weight": weight}, compute="element"))
+    graph.remove(nodes)
+    return len(nodes)
+
+
+def decode(graph: Graph, weight: Value, decoded: dict[Value, Value]) -> Value:
+    """`weight` as a constant without an encoding; `decoded` has those that were made before."""
+    if weight.type.encoding is not None and weight not in decoded:
+        assert weight.form is not None  # noqa: S101  (an encoded value is a constant)
+        decoded[weight] = graph.later(weight.form, weight.type._replace(encoding=None), weight.name)
+    return decoded.get(weight, weight)
+
+
 def _weights(node: Node) -> Iterator[Weight]:
     """The inputs of `node` that can be encoded: floating-point constants that the model has not quantised itself."""
     of_index = is_lookup(node) and node.operand("x").is_parameter

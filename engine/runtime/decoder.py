@@ -132,7 +132,8 @@ class Decoder:
         self.config = config
         self._graphs = {name: graphs[name] for name in ENTRIES}
         self._target = targets.get(config.target)
-        lowered, prepared = lower(graphs, config), self._target.new_prepared()
+        lowered = lower(graphs, config, widen=self._target.instruments.lacks("bfloat16", config))
+        prepared = self._target.new_prepared()
         self._prefill, self._decode = (
             Program(
                 graphs[name],

@@ -59,7 +59,10 @@ class Program(CompiledModel[Specialised]):
     ) -> None:
         started = time.perf_counter() if started is None else started
         self.graph = graph
-        self.lowered = lower({"": graph}, config)[""] if lowered is None else lowered
+        if lowered is None:
+            lacks = targets.get(config.target).instruments.lacks("bfloat16", config)
+            lowered = lower({"": graph}, config, widen=lacks)[""]
+        self.lowered = lowered
         # Two threads may make the same plan: it is cheap beside the weights, which all plans share.
         super().__init__(self.lowered, config, serial=False, find_changed=find_changed)
         self._export_seconds = export_seconds

@@ -1,6 +1,6 @@
 """What measures the machine of a target: roofs, missing instructions, the fastest configurations of kernels.
 
-Beside what runs programs: no program needs an answer. Knows graphs and calls; knows no plan.
+Beside what runs programs, which need only `Instruments.lacks` of it. Knows graphs and calls; knows no plan.
 """
 
 from __future__ import annotations

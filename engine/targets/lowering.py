@@ -12,21 +12,24 @@ from engine import passes
 from engine.config import Config
 from engine.errors import ConfigError, ProgramError
 from engine.graph import Graph, copy_graph, share_constants
+from engine.passes import precision
 
 
-def lower(graphs: Mapping[str, Graph], config: Config) -> dict[str, Graph]:
+def lower(graphs: Mapping[str, Graph], config: Config, *, widen: bool = False) -> dict[str, Graph]:
     """The graphs, by name, after the passes of the target of `config`.
+
+    With `widen`, convolutions in bfloat16 multiply floats, for a machine without instructions for such products.
 
     ConfigError if `config` names a pass of another target, or changes passes that have already run; ProgramError if a
     graph is lowered for another target, and this one has passes of its own.
     """
     stage = passes.stages(config)[1]
-    lowered = {name: _lower(graph, config, stage) for name, graph in graphs.items()}
+    lowered = {name: _lower(graph, config, stage, widen=widen) for name, graph in graphs.items()}
     share_constants(list(lowered.values()))
     return lowered
 
 
-def _lower(graph: Graph, config: Config, stage: list[passes.Pass]) -> Graph:
+def _lower(graph: Graph, config: Config, stage: list[passes.Pass], *, widen: bool) -> Graph:
     """The lowered graph; `graph` itself if it is lowered already or the target has no passes."""
     if graph.lowered == config.target:
         if config.disable or config.pipeline is not None or config.passes:
@@ -42,6 +45,8 @@ def _lower(graph: Graph, config: Config, stage: list[passes.Pass]) -> Graph:
     if not stage:
         return graph
     lowered = copy_graph(graph)
+    if widen and (count := precision.widen_convolutions(lowered)):
+        lowered.log += (("convolutions=float32", count),)
     passes.run_passes(lowered, stage, check=config.verify)
     lowered.locate_nodes()
     if any(changes for _name, changes in lowered.log[len(graph.log) :]):

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 import engine
+from engine import targets
 from engine.encodings import BFLOAT16, FAMILIES
 from engine.errors import ConfigError
 from engine.graph import Graph
@@ -99,8 +100,8 @@ not fit the last layer."""
 def test_the_cpu_runs_every_precision_and_reports_what_is_slow(net, precision):
     model, inputs = net
     program = engine.compile(model, inputs, engine.Config(precision=precision))
-    expected = compiled(model, inputs, precision)(*inputs)
-    torch.testing.assert_close(program(*inputs), expected, rtol=1e-5, atol=1e-5)  # float32 kernels between the products
+    (expected,) = interpreter.run(program.lowered, arrays(inputs))
+    np.testing.assert_allclose(program(*inputs), expected, rtol=1e-5, atol=1e-5)  # float32 kernels between the products
     report = program.report()
     slow = SLOW[precision]
     assert report.slow_launches == sum(n for name, n in report.kernels if name.endswith("_reference")) == slow
@@ -153,8 +154,30 @@ def test_no_convolution_with_a_stored_weight_is_slow(pictures, precision):
     slow = [name for name, _n in program.report().kernels if name.endswith("_reference") and "_conv_" in name]
     assert not slow
     # A difference in the last bit may change how an element is rounded to bfloat16, by 2^-9 of it.
-    expected, room = compiled(model, inputs, precision)(*inputs), 1e-3 if precision == "bf16" else 1e-5
-    torch.testing.assert_close(program(*inputs), expected, rtol=room, atol=room)
+    (expected,), room = interpreter.run(program.lowered, arrays(inputs)), 1e-3 if precision == "bf16" else 1e-5
+    np.testing.assert_allclose(program(*inputs), expected, rtol=room, atol=room)
+
+
+@pytest.mark.parametrize("isa", ["generic", None])
+def test_convolutions_multiply_floats_where_no_instruction_multiplies_bfloat16(pictures, isa):
+    """Those of one group, too: then results are the bits of a float32 model that has the rounded weights."""
+    model, inputs = pictures
+    model.norm = nn.Identity()  # which rounds no weight a second time
+    program = engine.compile(model, inputs, engine.Config(precision="bf16", isa=isa))
+    kinds = {
+        (n.attributes["compute"], n.operand("weight").is_plain) for n in program.lowered.nodes if n.op.name == "conv"
+    }
+    log = dict(program.lowered.log)
+    if not targets.get("cpu").instruments.lacks("bfloat16", program.config):
+        assert ("bfloat16", False) in kinds
+        assert "convolutions=float32" not in log
+        return
+    assert (kinds, log["convolutions=float32"]) == ({("element", True)}, 3)
+    assert program.report().emulated_launches == 0
+    assert {n.attributes["compute"] for n in program.graph.nodes if n.op.name == "conv"} == {"bfloat16", "element"}
+    for parameter in (one.weight for one in model.children() if isinstance(one, nn.Conv2d)):
+        parameter.copy_(parameter.bfloat16())
+    np.testing.assert_array_equal(program(*inputs), engine.compile(model, inputs, engine.Config(isa=isa))(*inputs))
 
 
 def test_only_convolutions_of_one_group_round_the_other_factor_to_bfloat16(pictures):

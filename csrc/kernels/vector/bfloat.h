@@ -1,6 +1,7 @@
 /* Products of bfloat16 factors with float sums. Two elements, k and k + 1, lie side by side in 4 bytes, k first: a pair. It is
  * what one instruction multiplies where the machine has such (vdpbf16ps), and elsewhere each half becomes a float by a shift
- * or a mask. Products are exact in float. With that instruction, factors and sums that are denormal count as zero. */
+ * or a mask, in registers or, for many rows, in scratch. Products are exact in float. With that instruction, factors and sums that
+ * are denormal count as zero. */
 #ifndef EB_BFLOAT_H
 #define EB_BFLOAT_H
 
@@ -35,6 +36,55 @@ EB_INLINE vf round_to_bfloat(vf x) {
 #endif
 }
 
+/* --- products of few and of many rows -------------------------------------------------------------------------------- */
+
+/* Whether a product of M rows multiplies floats: where no instruction multiplies pairs, and the rows are too many to be bound by
+ * reading the weight. Then each row of x becomes rounded floats once, and each panel of pairs becomes floats in scratch. */
+EB_INLINE int multiplies_floats(int64_t M) {
+#if defined(__AVX512BF16__)
+    return (void)M, 0;
+#else
+    enum { FEW_BFLOAT_ROWS = 4 };
+    return M > FEW_BFLOAT_ROWS;
+#endif
+}
+
+/* Elements of 4 bytes in a row of x: pairs, or floats, which are as many as the elements of the pairs. */
+EB_INLINE int64_t bfloat_depth(const product_rows *p) {
+    return count_pairs(p->K) * (multiplies_floats(p->M) ? 2 : 1);
+}
+
+/* As round_bfloat_rows, with a float for each element. */
+static inline void round_rows_to_floats(const float *x, int64_t x_row, int64_t x_k, int64_t M, int64_t K, bits32 *y) {
+    for (int64_t m = 0; m < M; m++, x += x_row, y += 2 * count_pairs(K)) {
+        const bits32 *bits = (const bits32 *)x;
+        if (x_k == 1)
+            for (int64_t k = 0; k < K; k++) y[k] = bf16_of(bits[k]) << 16;
+        else
+            for (int64_t k = 0; k < K; k++) y[k] = bf16_of(bits[k * x_k]) << 16;
+        if (K % 2) y[K] = 0;
+    }
+}
+
+/* Multiplies rows of `p` by a panel of pairs; `next` is as in eb_product, `wide` the scratch. */
+static inline void multiply_bfloat_rows(const product_rows *p, const float *panel, const float *next, float *wide,
+                                        eb_product *product) {
+    product->b = panel;
+    product->next = next;
+    if (!multiplies_floats(p->M)) {
+        multiply_bfloat_panel(product);
+        return;
+    }
+    for (int64_t k = 0; k < product->K; k += 2, panel += EB_NR)
+        for (int v = 0; v < EB_NR; v += EB_VL) {
+            const vu pairs = (vu)vf_load(panel + v);
+            vf_store(wide + k * EB_NR + v, (vf)(pairs << 16));
+            vf_store(wide + (k + 1) * EB_NR + v, (vf)(pairs & 0xffff0000));
+        }
+    product->b = product->next = wide; /* the next panel is widened first, so there is nothing to fetch */
+    multiply_panel(product);
+}
+
 /* --- rows of x in the memory that the threads share ------------------------------------------------------------------ */
 
 /* Tiles of a node round rows of x, and its joins multiply them, so that each element is rounded once. Call with the tiles of
@@ -44,7 +94,8 @@ static inline void plan_bfloat_rows(eb_node *node, const product_rows *p) {
     if (!node->tiles) return;
     node->joins = node->tiles;
     node->tiles = eb_max(1, eb_min(p->M, p->M * p->K / WORTH));
-    node->shared_bytes = p->M * count_pairs(p->K) * (int64_t)sizeof(eb_pair);
+    node->shared_bytes = p->M * bfloat_depth(p) * 4;
+    if (multiplies_floats(p->M)) node->scratch_bytes += bfloat_depth(p) * EB_NR * 4;
 }
 
 /* Runs the tiles of [begin, end) that round, and answers the first tile of the product, counted from 0. */
@@ -53,14 +104,17 @@ static inline int64_t run_rounding(const eb_node *node, const product_rows *p, v
     eb_pair *pairs = eb_shared(node, bases);
     for (int64_t tile = begin; tile < eb_min(end, node->tiles); tile++) {
         const int64_t m = eb_piece(p->M, node->tiles, tile), m_end = eb_piece(p->M, node->tiles, tile + 1);
-        round_bfloat_rows(from.x + m * from.row, from.row, from.step, m_end - m, p->K, pairs + m * count_pairs(p->K));
+        eb_pair *to = pairs + m * bfloat_depth(p);
+        if (multiplies_floats(p->M))
+            round_rows_to_floats(from.x + m * from.row, from.row, from.step, m_end - m, p->K, to);
+        else
+            round_bfloat_rows(from.x + m * from.row, from.row, from.step, m_end - m, p->K, to);
     }
     return eb_max(0, begin - node->tiles);
 }
 
 static inline eb_rows bfloat_rows(const eb_node *node, const product_rows *p, void *const *bases) {
-    const int64_t pairs = count_pairs(p->K);
-    return (eb_rows){eb_shared(node, bases), pairs, 1, pairs};
+    return (eb_rows){eb_shared(node, bases), bfloat_depth(p), 1, bfloat_depth(p)};
 }
 
 #endif

@@ -15,11 +15,11 @@ static const eb_packing *choose_packing(const eb_node *node, int32_t input, int6
 }
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {
-    (void)scratch;
-    const float *pairs = eb_data(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), bases);
-    product->b = pairs + n / EB_VL * EB_NR * product->K;
-    product->next = next < 0 ? NULL : pairs + next / EB_VL * EB_NR * product->K;
-    multiply_bfloat_panel(product);
+    const product_rows *p = &product_tiling_of(node)->rows;
+    const float *weight = eb_data(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), bases);
+    const int64_t panel = EB_NR * count_pairs(p->K);
+    const float *after = next < 0 ? NULL : weight + next / EB_VL * panel;
+    multiply_bfloat_rows(p, weight + n / EB_VL * panel, after, scratch, product);
 }
 
 static eb_status run(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {

@@ -283,11 +283,7 @@ static int64_t operations_of(const problem *p, const int m) {
 }
 
 /* Multiplications that one instruction of a direct sum carries out for each lane. */
-#if defined(__AVX512BF16__)
 enum { DIRECT_RATE = WINOGRAD_BFLOAT ? 2 : 1 };
-#else
-enum { DIRECT_RATE = 1 };
-#endif
 
 /* Multiplications, and everything else in units of them: what a task of few rows waits for its weight, and the
  * transforms, ten operations, loads and stores a number. m = 1: the direct sum. */

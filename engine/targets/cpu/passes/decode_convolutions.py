@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from engine.encodings import BFLOAT16
 from engine.graph import Graph, Node, Value
+from engine.passes import precision
 from engine.passes.base import Pass
 
 
@@ -38,13 +39,10 @@ def run(graph: Graph) -> int:
     decoded: dict[Value, Value] = {}
     nodes = [node for node in graph.nodes if node.op.name == "conv" and _is_decodable(node) and not _has_kernel(node)]
     for node in nodes:
-        weight, x = node.operand("weight"), node.operand("x")
-        if weight not in decoded:
-            assert weight.form is not None  # noqa: S101  (an encoded value is a constant)
-            decoded[weight] = graph.later(weight.form, weight.type._replace(encoding=None), weight.name)
+        weight, x = precision.decode(graph, node.operand("weight"), decoded), node.operand("x")
         if node.attributes["compute"] == "bfloat16":
             x = _rounded(graph, x, node)
-        new = graph.emit_again(node, {"x": x, "weight": decoded[weight]}, compute="element")
+        new = graph.emit_again(node, {"x": x, "weight": weight}, compute="element")
         graph.replace(node.output, new)
     graph.remove(nodes)
     return len(nodes)
