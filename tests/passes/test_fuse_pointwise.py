@@ -148,6 +148,24 @@ def test_the_fused_chain_gives_the_bits_of_its_ops_one_by_one(isa):
     np.testing.assert_array_equal(run_native(fused, inputs, isa), run_native(one_by_one, inputs, isa))
 
 
+@pytest.mark.parametrize("isa", native.kernel_isas("f32"))
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("bound", [0.0, -0.0, 0.5])
+def test_zeros_at_a_bound_have_the_sign_that_the_op_gives_by_itself(bound, op, isa):
+    def make() -> Graph:
+        g = start((2, 100), (1,))
+        x, limit = g.inputs
+        g.outputs = [g.emit(op, [g.emit("neg", [x]), limit])]
+        return g
+
+    one_by_one, fused = make(), make()
+    assert PASSES["fuse_pointwise"].run(fused) == 1
+    x = np.resize(np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf], np.float32), (2, 100))
+    found, expected = (run_native(g, [x, np.array([bound], np.float32)], isa) for g in (fused, one_by_one))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
 def test_the_interpreter_gives_the_bits_of_the_ops_one_by_one():
     one_by_one, fused = swish_gate(), swish_gate()
     PASSES["fuse_pointwise"].run(fused)

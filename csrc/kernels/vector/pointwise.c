@@ -240,6 +240,8 @@ EB_INLINE vf vf_remainder(vf a, vf b) {
 }
 BINARY(fmod, vf_fmod(a, b))
 BINARY(remainder, vf_remainder(a, b))
+#define of_maximum_any of_maximum
+#define of_minimum_any of_minimum
 
 /* The powers that models write most are products, as torch computes them too. */
 BINARY_APPLY(pow_any, vf_pow(a, b))

@@ -146,7 +146,21 @@ HEAVY(gelu_erf) HEAVY(gelu_tanh)
         a6 = of_##op(vf_load(x + 6 * EB_VL), a6), a7 = of_##op(vf_load(x + 7 * EB_VL), a7);        \
         EB_NEXT;                                                                                   \
     }
-TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(maximum) TWO(minimum)
+TWO(add) TWO(sub) TWO(mul) TWO(div) TWO(maximum_any) TWO(minimum_any)
+/* With a number that is neither NaN nor zero, the instruction alone answers what the op does. */
+#define BOUND(op, function)                                                                       \
+    static void step_bound_##op(const program_call *c, int64_t i, EB_BLOCK) {                      \
+        const vf x = vf_load(operand_of(c, i));                                                    \
+        a0 = function(x, a0), a1 = function(x, a1), a2 = function(x, a2), a3 = function(x, a3);    \
+        a4 = function(x, a4), a5 = function(x, a5), a6 = function(x, a6), a7 = function(x, a7);    \
+        EB_NEXT;                                                                                   \
+    }                                                                                              \
+    static void step_##op(const program_call *c, int64_t i, EB_BLOCK) {                            \
+        const int is_number = c->is_value && (*operand_of(c, i) < 0 || *operand_of(c, i) > 0);      \
+        (is_number ? step_bound_##op : step_##op##_any)(c, i, a0, a1, a2, a3, a4, a5, a6, a7);     \
+    }
+BOUND(maximum, vf_max)
+BOUND(minimum, vf_min)
 LONG(pow_any, of_pow_any(a[l], vf_load(x + l * EB_VL)))
 static void step_pow(const program_call *c, int64_t i, EB_BLOCK) {
     float exponent = c->is_value ? *operand_of(c, i) : 0;
@@ -226,8 +240,8 @@ static program_function *const program_functions[][2] = {
     TWO_OPERANDS(SUB, sub),
     TWO_OPERANDS(MUL, mul),
     TWO_OPERANDS(DIV, div),
-    [EB_POINTWISE_PROGRAM_MAXIMUM] = {step_maximum, step_from_maximum},
-    [EB_POINTWISE_PROGRAM_MINIMUM] = {step_minimum, step_from_minimum},
+    [EB_POINTWISE_PROGRAM_MAXIMUM] = {step_maximum, step_from_maximum_any},
+    [EB_POINTWISE_PROGRAM_MINIMUM] = {step_minimum, step_from_minimum_any},
     TWO_OPERANDS(POW, pow),
     ONE_OPERAND(ISNAN, isnan),
     ONE_OPERAND(ISINF, isinf),

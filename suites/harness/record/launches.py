@@ -90,7 +90,7 @@ class OperationRecord(Record):
     kernel: str | None = None
     """kernel of the longest launch"""
     lapses: tuple[str, ...] = ()
-    """launches that stay below the share of the roof that their kernels promise: `KERNEL: 3% of 5%`"""
+    """launches that stay below half of the share of the roof that their kernels promise: `KERNEL: 3% of 5%`"""
 
 
 class NodeRecord(Record):
