@@ -66,12 +66,12 @@ static eb_status plan(eb_node *node, int32_t dtype) {
 }
 
 #define NAMED(name) name##_of_floats
-#define ELEMENT float
+#define SCALAR float
 #include "group_norm.h"
 #undef NAMED
-#undef ELEMENT
+#undef SCALAR
 #define NAMED(name) name##_of_doubles
-#define ELEMENT double
+#define SCALAR double
 #include "group_norm.h"
 
 static eb_status plan_vector(eb_node *node) { return plan(node, EB_F32); }

@@ -1,11 +1,11 @@
-/* The loops of group_norm.c for elements REAL: included once for each type, with NAMED(name) for the names of functions. */
+/* The loops of group_norm.c for elements SCALAR: included once for each type, with NAMED(name) for the names of functions. */
 
-typedef REAL NAMED(vector) __attribute__((vector_size(EB_VL * 4)));
-typedef REAL NAMED(unaligned) __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
-enum { NAMED(LANES) = EB_VL * 4 / sizeof(REAL) };
+typedef SCALAR NAMED(vector) __attribute__((vector_size(EB_VL * 4)));
+typedef SCALAR NAMED(unaligned) __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
+enum { NAMED(LANES) = EB_VL * 4 / sizeof(SCALAR) };
 
 /* The sum of a run, or that of the squared distances from `centre`. */
-EB_INLINE double NAMED(sum)(const REAL *x, int64_t n, REAL centre, const int squares) {
+EB_INLINE double NAMED(sum)(const SCALAR *x, int64_t n, SCALAR centre, const int squares) {
     enum { LANES = NAMED(LANES) };
     NAMED(vector) sums[SUMS] = {{0}};
     int64_t i = 0;
@@ -20,31 +20,31 @@ EB_INLINE double NAMED(sum)(const REAL *x, int64_t n, REAL centre, const int squ
         sums[0] += squares ? v * v : v;
     }
     sums[0] = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-    REAL lanes[LANES];
+    SCALAR lanes[LANES];
     double total = 0;
     memcpy(lanes, &sums[0], sizeof lanes);
     for (int l = 0; l < LANES; l++) total += lanes[l];
     for (; i < n; i++) {
-        const REAL v = x[i] - centre;
+        const SCALAR v = x[i] - centre;
         total += squares ? v * v : v;
     }
     return total;
 }
 
 /* What becomes of a channel: (x - middle) * factor + shift. `shift` has what `middle` lacks of the mean. */
-EB_INLINE void NAMED(choose)(const statistics *s, double scale, const REAL *weight, const REAL *bias, int64_t channel,
-                             REAL *middle, REAL *factor, REAL *shift) {
-    *middle = (REAL)s->mean;
+EB_INLINE void NAMED(choose)(const statistics *s, double scale, const SCALAR *weight, const SCALAR *bias, int64_t channel,
+                             SCALAR *middle, SCALAR *factor, SCALAR *shift) {
+    *middle = (SCALAR)s->mean;
     const double scaled = weight ? scale * weight[channel] : scale, rest = s->mean - *middle;
-    *factor = (REAL)scaled;
-    *shift = (REAL)((bias ? bias[channel] : 0) - (rest == 0 ? 0 : rest * scaled));
+    *factor = (SCALAR)scaled;
+    *shift = (SCALAR)((bias ? bias[channel] : 0) - (rest == 0 ? 0 : rest * scaled));
 }
 
 EB_INLINE double NAMED(scale)(const statistics *s, double epsilon) {
-    return 1 / sqrt(s->squares / s->count + (sizeof(REAL) == 4 ? epsilon_of(epsilon) : epsilon));
+    return 1 / sqrt(s->squares / s->count + (sizeof(SCALAR) == 4 ? epsilon_of(epsilon) : epsilon));
 }
 
-static void NAMED(norm_first)(const tiling *t, const REAL *x, const REAL *weight, const REAL *bias, REAL *y, int64_t group,
+static void NAMED(norm_first)(const tiling *t, const SCALAR *x, const SCALAR *weight, const SCALAR *bias, SCALAR *y, int64_t group,
                               double epsilon) {
     const int64_t places = t->places, n = places * t->width, first = group * t->width % t->channels;
     x += group * n, y += group * n;
@@ -52,11 +52,11 @@ static void NAMED(norm_first)(const tiling *t, const REAL *x, const REAL *weight
     for (int64_t i = 0; i < n; i += BLOCK_ELEMENTS) {
         const int64_t count = eb_min(BLOCK_ELEMENTS, n - i);
         const double mean = NAMED(sum)(x + i, count, 0, 0) / (double)count;
-        join(&s, (double)count, mean, NAMED(sum)(x + i, count, (REAL)mean, 1));
+        join(&s, (double)count, mean, NAMED(sum)(x + i, count, (SCALAR)mean, 1));
     }
     const double scale = NAMED(scale)(&s, epsilon);
     for (int64_t c = 0; c < t->width; c++, x += places, y += places) {
-        REAL middle, factor, shift;
+        SCALAR middle, factor, shift;
         NAMED(choose)(&s, scale, weight, bias, first + c, &middle, &factor, &shift);
         EB_INDEPENDENT
         for (int64_t i = 0; i < places; i++) y[i] = (x[i] - middle) * factor + shift;
@@ -65,7 +65,7 @@ static void NAMED(norm_first)(const tiling *t, const REAL *x, const REAL *weight
 
 /* For each of some vectors side by side: the sum down `places`, `step` elements apart, or that of the squared distances
  * from `centre`. */
-EB_INLINE void NAMED(sum_vectors)(const REAL *x, int64_t step, int64_t places, const REAL *centre, REAL *sums,
+EB_INLINE void NAMED(sum_vectors)(const SCALAR *x, int64_t step, int64_t places, const SCALAR *centre, SCALAR *sums,
                                   const int count) {
     enum { LANES = NAMED(LANES) };
     NAMED(vector) total[SUMS] = {{0}};
@@ -79,7 +79,7 @@ EB_INLINE void NAMED(sum_vectors)(const REAL *x, int64_t step, int64_t places, c
     for (int i = 0; i < count; i++) *(NAMED(unaligned) *)(sums + i * LANES) = total[i];
 }
 
-EB_INLINE void NAMED(sum_columns)(const REAL *x, int64_t step, int64_t places, const REAL *centre, REAL *sums, int64_t n) {
+EB_INLINE void NAMED(sum_columns)(const SCALAR *x, int64_t step, int64_t places, const SCALAR *centre, SCALAR *sums, int64_t n) {
     enum { LANES = NAMED(LANES), WIDE = SIDE / LANES < SUMS ? SIDE / LANES : SUMS };
     int64_t c = 0;
     for (; c + WIDE * LANES <= n; c += WIDE * LANES)
@@ -89,18 +89,18 @@ EB_INLINE void NAMED(sum_columns)(const REAL *x, int64_t step, int64_t places, c
     for (; c < n; c++) {
         sums[c] = 0;
         for (int64_t p = 0; p < places; p++) {
-            const REAL v = centre ? x[p * step + c] - centre[c] : x[p * step + c];
+            const SCALAR v = centre ? x[p * step + c] - centre[c] : x[p * step + c];
             sums[c] += centre ? v * v : v;
         }
     }
 }
 
 /* `n` channels from `first` on, whole groups, of the image that begins at x. */
-static void NAMED(norm_last)(const tiling *t, const REAL *x, const REAL *weight, const REAL *bias, REAL *y, int64_t first,
+static void NAMED(norm_last)(const tiling *t, const SCALAR *x, const SCALAR *weight, const SCALAR *bias, SCALAR *y, int64_t first,
                              int64_t n, double epsilon, double *scratch) {
     double *mean = scratch, *squares = scratch + n;
-    REAL *centre = (REAL *)(scratch + 2 * n), *sums = (REAL *)(scratch + 3 * n), *factor = (REAL *)(scratch + 4 * n),
-         *shift = (REAL *)(scratch + 5 * n);
+    SCALAR *centre = (SCALAR *)(scratch + 2 * n), *sums = (SCALAR *)(scratch + 3 * n), *factor = (SCALAR *)(scratch + 4 * n),
+         *shift = (SCALAR *)(scratch + 5 * n);
     const int64_t places = t->places, step = t->channels;
     const int64_t block = eb_min(MOST_PLACES, eb_max(FEWEST_PLACES, BLOCK_ELEMENTS / n));
     x += first, y += first;
@@ -108,7 +108,7 @@ static void NAMED(norm_last)(const tiling *t, const REAL *x, const REAL *weight,
         const int64_t count = eb_min(block, places - p);
         const double part = 1 / (double)count, share = (double)count / (double)(p + count), before = (double)p * share;
         NAMED(sum_columns)(x + p * step, step, count, NULL, sums, n);
-        for (int64_t c = 0; c < n; c++) centre[c] = (REAL)(sums[c] * part);
+        for (int64_t c = 0; c < n; c++) centre[c] = (SCALAR)(sums[c] * part);
         if (p == 0) {
             for (int64_t c = 0; c < n; c++) mean[c] = sums[c] * part;
         } else {
@@ -139,10 +139,10 @@ static void NAMED(norm_last)(const tiling *t, const REAL *x, const REAL *weight,
 
 static eb_status NAMED(run)(const eb_node *node, void *const *bases, int64_t begin, int64_t end, void *scratch) {
     const tiling *t = tiling_of(node);
-    const REAL *x = eb_data(eb_input(node, EB_IN_GROUP_NORM_X), bases);
-    const REAL *weight = eb_optional_data(node, EB_IN_GROUP_NORM_WEIGHT, bases);
-    const REAL *bias = eb_optional_data(node, EB_IN_GROUP_NORM_BIAS, bases);
-    REAL *y = eb_data(eb_output(node), bases);
+    const SCALAR *x = eb_data(eb_input(node, EB_IN_GROUP_NORM_X), bases);
+    const SCALAR *weight = eb_optional_data(node, EB_IN_GROUP_NORM_WEIGHT, bases);
+    const SCALAR *bias = eb_optional_data(node, EB_IN_GROUP_NORM_BIAS, bases);
+    SCALAR *y = eb_data(eb_output(node), bases);
     const double epsilon = node->reals[EB_REAL_GROUP_NORM_EPSILON];
     for (int64_t tile = begin; tile < end; tile++) {
         if (t->is_last) {

@@ -45,7 +45,9 @@ def describe_operations(lines: Sequence[OperationRecord]) -> list[Part]:
     lapses = [f"{lapse} in {line.family}: {line.name}" for line in lines for lapse in line.lapses]
     if lapses:
         parts.append(
-            Paragraph(f"Launches below half of the share that their kernels promise: {'; '.join(lapses)}.", is_note=True)
+            Paragraph(
+                f"Launches below half of the share that their kernels promise: {'; '.join(lapses)}.", is_note=True
+            )
         )
     return [*parts, Paragraph(LEGEND, "dim")]
 
