@@ -199,9 +199,10 @@ def widen_convolutions(graph: Graph) -> int:
     """
     decoded: dict[Value, Value] = {}
     nodes = [n for n in graph.nodes if n.op.name == "conv" and n.attributes["compute"] == "bfloat16"]
-    for node in nodes:
-        weight = decode(graph, node.operand("weight"), decoded)
-        graph.replace(node.output, graph.emit_again(node, {"weight": weight}, compute="element"))
+    with graph.scope.deciding():
+        for node in nodes:
+            weight = decode(graph, node.operand("weight"), decoded)
+            graph.replace(node.output, graph.emit_again(node, {"weight": weight}, compute="element"))
     graph.remove(nodes)
     return len(nodes)
 

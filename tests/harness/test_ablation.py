@@ -444,12 +444,12 @@ def test_the_tables_show_what_was_reached_and_name_the_rest(outcome):
     assert "| faster |" in row
     assert "11\N{NO-BREAK SPACE}(+1)" in counts
     assert "Not reached (the same program, so not timed): no_op." in text
-    note = "Reference kernels, which are slow, run 1 of 4 launches of planted_switches.py:Planted["
+    note = "Slow kernels run 1 of 4 launches of planted_switches.py:Planted["
     assert note in text
     printed = enginebench("show", name, *outcome[1])
     assert printed.startswith(f"run {name}\n")
     assert "taken apart" in printed
-    assert "Reference kernels, which are slow" in printed
+    assert "Slow kernels run" in printed
     shown = json.loads(enginebench("show", name, *outcome[1], "--json"))
     assert [line["switch"] for line in shown["ablation"]] == [ALL, "pays20", "digest_only", "no_op", "inapplicable"]
     page = outcome[2] / "page.md"

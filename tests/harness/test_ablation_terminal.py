@@ -78,7 +78,7 @@ def test_a_switch_that_is_not_applicable_for_another_reason_shows_that_reason():
     assert text.count("int8_static") == 2, "the name, and the name in the reason"
 
 
-def test_programs_on_reference_kernels_are_named_below_the_table_and_in_markdown():
+def test_programs_on_slow_kernels_are_named_below_the_table_and_in_markdown():
     slow = {"slow_launches": 2, "launches": 5}
     facts = {"a": {"slow_launches": 0, "launches": 5}, "b": slow, "b#2": slow, "c": slow}
     samples = [
@@ -87,7 +87,7 @@ def test_programs_on_reference_kernels_are_named_below_the_table_and_in_markdown
         for number in range(2)
     ]
     samples.append(records.samples(case="other", backend="d", facts=slow))
-    note = "Reference kernels, which are slow, run 2 of 5 launches of b, c."
+    note = "Slow kernels run 2 of 5 launches of b, c."
     assert note in show(LEFT_OUT, 200, samples)
     assert f"- {note}" in write_markdown(make_report(LEFT_OUT, records.environment(), None, samples))
     assert "eference kernels" not in show(LEFT_OUT, 200, samples[:2])

@@ -125,7 +125,19 @@ def test_results_differ_by_shape_type_and_value(ours, theirs, problem):
 def test_blame_follows_from_the_launches(launches, blame):
     """A byte takes 1 ns, an operation 10 ps, the call 10 us."""
     nodes = [SimpleNamespace(seconds=time, bytes=size, executed_flops=flops) for time, size, flops in launches]
-    assert operations._blame(SimpleNamespace(nodes=nodes), 1e-5, 1e-9, 1e11) == blame
+    profile = SimpleNamespace(nodes=nodes)
+    assert operations._blame(profile, 1e-5, operations._list_shares(profile, 1e-9, 1e11)) == blame
+
+
+def test_a_launch_below_half_of_the_class_of_its_kernel_is_named():
+    names = "f32_exp__generic_vector", "any_exp__generic_reference"
+    share = {one.name: one.share for one in engine.targets.get("cpu").kernels()}
+    assert share[names[0]] > 0
+    assert share[names[1]] == 0
+    nodes = [SimpleNamespace(kernel=name, seconds=seconds) for name in names for seconds in (1e-6, 1e-3)]
+    lapses = operations._list_lapses(SimpleNamespace(nodes=nodes), [share[names[0]] / 201] * len(nodes))
+    assert [one.split(":")[0] for one in lapses] == [names[0]]  # of short launches and class 0 nothing is said
+    assert operations._list_lapses(SimpleNamespace(nodes=nodes), [share[names[0]] / 199] * len(nodes)) == ()
 
 
 def test_a_result_that_is_infinite_alone_is_wrong():
