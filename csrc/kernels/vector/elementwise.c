@@ -20,7 +20,7 @@ enum {
     static eb_status name(void *y_, const void *a_, const void *b_, const void *c_, int64_t count) {                   \
         (void)c_;                                                                                                      \
         to *y = y_;                                                                                                    \
-        const from *x = a_, *z = b_;                                                                                   \
+        const from *x = a_, *z = b_ ? b_ : a_;                                                                         \
         EB_INDEPENDENT                                                                                                 \
         for (int64_t i = 0; i < count; i++) {                                                                          \
             const from a = x[i], b = z[i];                                                                             \

@@ -23,7 +23,8 @@ static inline void eb_fill(void *to, const void *value, int64_t count, int64_t s
 
 enum { EB_TYPES = EB_BOOL + 1 };
 
-/* y of count elements of a, b, c; input 0 is x, a or the condition. EB_OK, or EB_DIVISION_BY_ZERO. */
+/* y of count elements of a, b, c; input 0 is x, a or the condition; b and c are not read where the op has fewer, and may
+ * be NULL there. EB_OK, or EB_DIVISION_BY_ZERO. */
 typedef eb_status (*element_function)(void *y, const void *a, const void *b, const void *c, int64_t count);
 
 /* By the element types from and to. */
