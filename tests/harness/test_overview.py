@@ -154,8 +154,8 @@ def test_a_token_is_the_unit_where_text_is_generated():
         ({"engine_fields": {"neighbours": 0.061, "neighbours_flagged": True}}, "n", "engine +6.1% certain in bert"),
         ({"engine_fields": {"neighbours": 0.236, "neighbours_flagged": False}}, "n?", "engine +23.6% unclear in bert"),
         ({"engine_fields": {"error": Error(relative=6e-6, max_abs=1, tolerance=1e-5)}}, "e", "6.0e-06 of 1.0e-05"),
-        ({"engine_fields": {"slow_launches": 10, "launches": 18}}, "r", "run 10 of 18 launches of engine in bert"),
-        ({"engine_fields": {"slow_launches": 1, "launches": 1}}, "r", "run the only launch of engine in bert"),
+        ({"engine_fields": {"slow_launches": 10, "launches": 18}}, "s", "run 10 of 18 launches of engine in bert"),
+        ({"engine_fields": {"slow_launches": 1, "launches": 1}}, "s", "run the only launch of engine in bert"),
     ],
 )
 def test_a_mark_is_explained_below_where_it_occurs_and_nowhere_else(fields, sign, said):

@@ -25,7 +25,7 @@ from tests.harness import records
 GOLDEN = (
     "schema-1-first", "schema-1-ablation", "schema-1-generation", "schema-1-versions", "schema-2-first",
     "schema-2-precision", "schema-3-first", "schema-4-accuracy", "schema-5-history", "schema-5-kernels",
-    "schema-5-nodes", "schema-5-versions", "schema-6-ablation", "schema-6-speeds",
+    "schema-5-nodes", "schema-5-versions", "schema-6-ablation", "schema-6-speeds", "schema-7-speeds",
 )  # fmt: skip
 
 
@@ -167,6 +167,14 @@ def test_tokens_and_ablations_of_early_records_are_typed(root):
     effects = store.read(root / "tests/golden/records/schema-1-ablation.jsonl").of(AblationRecord)
     assert effects[0].with_ == "engine"
     assert effects[0].speed.low <= effects[0].speed.value <= effects[0].speed.high
+
+
+def test_an_upgrade_to_schema_8_renames_the_launches_that_are_slow_and_nothing_else(root):
+    texts = (root / "tests/golden/records/schema-7-speeds.jsonl").read_text().splitlines()
+    assert sum(text.count('"reference_launches":') for text in texts) > 1
+    for text in texts:
+        expected = text.replace('"reference_launches":', '"slow_launches":')
+        assert json.dumps(migrations.upgrade(json.loads(text), 8)) == expected
 
 
 def test_every_schema_but_the_newest_has_a_step_and_a_golden_file():
