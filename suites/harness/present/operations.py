@@ -84,7 +84,6 @@ def tabulate_operations(lines: Sequence[OperationRecord]) -> list[dict[str, str]
     return [
         {
             "operation": f"{line.family}: {line.name}",
-            "operands": ", ".join(line.operands),
             "speed": _write_speed(line),
             "time": units.seconds(line.seconds),
             "eager": units.seconds(line.eager_seconds),
@@ -92,6 +91,7 @@ def tabulate_operations(lines: Sequence[OperationRecord]) -> list[dict[str, str]
             "of roof": "-" if line.roof_share is None else f"{line.roof_share:.0%}",
             "blame": line.blame or "",
             "kernel": line.kernel or "",
+            "operands": ", ".join(line.operands),
         }
         for line in lines
     ]
