@@ -93,7 +93,7 @@ COMPARISON(logical_xor, (a != 0) != (b != 0))
 static double logical_not_real(double a) { return a == 0; }
 static int64_t logical_not_integer(int64_t a) { return a == 0; }
 static double isnan_real(double a) { return isnan(a); }
-static double isinf_real(double a) { return isinf(a); }
+static double isinf_real(double a) { return isinf(a) != 0; }
 static int64_t never_integer(int64_t a) { return a - a; }
 
 /* --- applying them: input 0 is x or a, input 1 is b -------------------------------------------------------------- */

@@ -10,6 +10,7 @@ from torch.nn import functional
 import engine
 from engine.errors import EngineError, UnsupportedOp
 from engine.exporter import export_with_torch
+from engine.targets.cpu import native
 from tests import messages
 from tests.modules import Function
 
@@ -131,3 +132,12 @@ WRONG = {
 def test_impossible_sizes_are_an_error_that_says_so(layer, reason):
     with pytest.raises(EngineError, match=reason):
         engine.compile(layer.eval(), (torch.randn(IMAGES[2]),))
+
+
+@pytest.mark.parametrize("isa", native.kernel_isas())
+def test_a_group_of_equal_elements_becomes_zeros(isa):
+    first = nn.GroupNorm(4, 32)
+    last = nn.Sequential(nn.Conv2d(32, 32, 1), nn.GroupNorm(32, 32), nn.Conv2d(32, 8, 1, bias=False))
+    for model in (first, last):
+        x = torch.full((1, 32, 20, 20), 1000.1)
+        assert not engine.compile(model.eval(), (x,), config=engine.Config(isa=isa))(x).any()

@@ -144,17 +144,17 @@ static inline int add_positions(const position_block *p, const indexing *r, cons
                                 int64_t count, int sets, int64_t *offsets) {
     const int inner = r->loop.rank - 1;
     int is_inside = 1;
-    for (int i = 0; i < r->indices; i++) {
+    for (int i = 0; is_inside && i < r->indices; i++) {
         const int64_t first = at->offset[INDICES + i], stride = r->loop.stride[INDICES + i][inner], size = r->size[i];
         const int64_t wrap = r->wraps ? size : 0, step = r->step[i];
         const int64_t *as_long = (const int64_t *)p->data[i] + first;
         const int32_t *as_word = (const int32_t *)p->data[i] + first;
         if (eb_input(node, r->first_input + i)->dtype == EB_I32)
-            is_inside &= add_word_positions(as_word, stride, count, size, wrap, step, sets && i == 0, offsets);
+            is_inside = add_word_positions(as_word, stride, count, size, wrap, step, sets && i == 0, offsets);
         else if (sets && i == 0)
-            is_inside &= add_long_positions(as_long, stride, count, size, wrap, step, 1, offsets);
+            is_inside = add_long_positions(as_long, stride, count, size, wrap, step, 1, offsets);
         else
-            is_inside &= add_long_positions(as_long, stride, count, size, wrap, step, 0, offsets);
+            is_inside = add_long_positions(as_long, stride, count, size, wrap, step, 0, offsets);
     }
     return is_inside;
 }

@@ -4,7 +4,7 @@ typedef SCALAR NAMED(vector) __attribute__((vector_size(EB_VL * 4)));
 typedef SCALAR NAMED(unaligned) __attribute__((vector_size(EB_VL * 4), aligned(1), may_alias));
 enum { NAMED(LANES) = EB_VL * 4 / sizeof(SCALAR) };
 
-/* The sum of a run, or that of the squared distances from `centre`. */
+/* The sum of the distances of a run from `centre`, or of their squares. */
 EB_INLINE double NAMED(sum)(const SCALAR *x, int64_t n, SCALAR centre, const int squares) {
     enum { LANES = NAMED(LANES) };
     NAMED(vector) sums[SUMS] = {{0}};
@@ -51,7 +51,7 @@ static void NAMED(norm_first)(const tiling *t, const SCALAR *x, const SCALAR *we
     statistics s = {0};
     for (int64_t i = 0; i < n; i += BLOCK_ELEMENTS) {
         const int64_t count = eb_min(BLOCK_ELEMENTS, n - i);
-        const double mean = NAMED(sum)(x + i, count, 0, 0) / (double)count;
+        const double mean = x[i] + NAMED(sum)(x + i, count, x[i], 0) / (double)count; /* exact where all are equal */
         join(&s, (double)count, mean, NAMED(sum)(x + i, count, (SCALAR)mean, 1));
     }
     const double scale = NAMED(scale)(&s, epsilon);
@@ -63,34 +63,34 @@ static void NAMED(norm_first)(const tiling *t, const SCALAR *x, const SCALAR *we
     }
 }
 
-/* For each of some vectors side by side: the sum down `places`, `step` elements apart, or that of the squared distances
- * from `centre`. */
+/* For each of some vectors side by side: the sum down `places`, `step` elements apart, of the distances from `centre`, or of
+ * their squares. */
 EB_INLINE void NAMED(sum_vectors)(const SCALAR *x, int64_t step, int64_t places, const SCALAR *centre, SCALAR *sums,
-                                  const int count) {
+                                  const int squares, const int count) {
     enum { LANES = NAMED(LANES) };
     NAMED(vector) total[SUMS] = {{0}};
     for (int64_t p = 0; p < places; p++, x += step)
         EB_UNROLL
         for (int i = 0; i < count; i++) {
-            NAMED(vector) v = *(const NAMED(unaligned) *)(x + i * LANES);
-            if (centre) v -= *(const NAMED(unaligned) *)(centre + i * LANES);
-            total[i] += centre ? v * v : v;
+            const NAMED(vector) v =
+                *(const NAMED(unaligned) *)(x + i * LANES) - *(const NAMED(unaligned) *)(centre + i * LANES);
+            total[i] += squares ? v * v : v;
         }
     for (int i = 0; i < count; i++) *(NAMED(unaligned) *)(sums + i * LANES) = total[i];
 }
 
-EB_INLINE void NAMED(sum_columns)(const SCALAR *x, int64_t step, int64_t places, const SCALAR *centre, SCALAR *sums, int64_t n) {
+EB_INLINE void NAMED(sum_columns)(const SCALAR *x, int64_t step, int64_t places, const SCALAR *centre, SCALAR *sums, int64_t n,
+                                  const int squares) {
     enum { LANES = NAMED(LANES), WIDE = SIDE / LANES < SUMS ? SIDE / LANES : SUMS };
     int64_t c = 0;
     for (; c + WIDE * LANES <= n; c += WIDE * LANES)
-        NAMED(sum_vectors)(x + c, step, places, centre ? centre + c : NULL, sums + c, WIDE);
-    for (; c + LANES <= n; c += LANES)
-        NAMED(sum_vectors)(x + c, step, places, centre ? centre + c : NULL, sums + c, 1);
+        NAMED(sum_vectors)(x + c, step, places, centre + c, sums + c, squares, WIDE);
+    for (; c + LANES <= n; c += LANES) NAMED(sum_vectors)(x + c, step, places, centre + c, sums + c, squares, 1);
     for (; c < n; c++) {
         sums[c] = 0;
         for (int64_t p = 0; p < places; p++) {
-            const SCALAR v = centre ? x[p * step + c] - centre[c] : x[p * step + c];
-            sums[c] += centre ? v * v : v;
+            const SCALAR v = x[p * step + c] - centre[c];
+            sums[c] += squares ? v * v : v;
         }
     }
 }
@@ -107,18 +107,19 @@ static void NAMED(norm_last)(const tiling *t, const SCALAR *x, const SCALAR *wei
     for (int64_t p = 0; p < places; p += block) {
         const int64_t count = eb_min(block, places - p);
         const double part = 1 / (double)count, share = (double)count / (double)(p + count), before = (double)p * share;
-        NAMED(sum_columns)(x + p * step, step, count, NULL, sums, n);
-        for (int64_t c = 0; c < n; c++) centre[c] = (SCALAR)(sums[c] * part);
+        const SCALAR *x0 = x + p * step; /* about its first elements a mean is exact where all are equal */
+        NAMED(sum_columns)(x0, step, count, x0, sums, n, 0);
+        for (int64_t c = 0; c < n; c++) centre[c] = (SCALAR)(x0[c] + sums[c] * part);
         if (p == 0) {
-            for (int64_t c = 0; c < n; c++) mean[c] = sums[c] * part;
+            for (int64_t c = 0; c < n; c++) mean[c] = x0[c] + sums[c] * part;
         } else {
             for (int64_t c = 0; c < n; c++) {
-                const double apart = sums[c] * part - mean[c];
+                const double apart = x0[c] + sums[c] * part - mean[c];
                 mean[c] += apart * share;
                 squares[c] += apart * apart * before;
             }
         }
-        NAMED(sum_columns)(x + p * step, step, count, centre, sums, n);
+        NAMED(sum_columns)(x0, step, count, centre, sums, n, 1);
         for (int64_t c = 0; c < n; c++) squares[c] = p ? squares[c] + sums[c] : sums[c];
     }
     for (int64_t g = 0; g < n; g += t->width) {
