@@ -30,7 +30,7 @@ def list_entries(site: Site, model: str | None = None) -> list[Entry]:
 
 
 def describe_machines(site: Site, names: Collection[str] | None = None) -> list[Entry]:
-    """Name and description of machines, the one with the newest run first.
+    """Name and description of machines, in the order of `Site.machines`.
 
     Args:
         site: what is known.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,7 +88,8 @@ class Site:
 
     @cached_property
     def machines(self) -> dict[str, Environment]:
-        """Machine -> the first line of its newest run; the machine with the newest run comes first.
+        """Machine -> the first line of its newest run. The machine that measured the most cases comes first, of those
+        with equally many the one with the newest run.
 
         Its roofs are those of the newest run that measured them.
         """
@@ -98,7 +100,8 @@ class Site:
             known = found.setdefault(machine, run.environment)
             if known.roofs is None and roofs is not None:
                 found[machine] = known.model_copy(update={"roofs": roofs})
-        return found
+        cases = Counter(place.machine for place in self.places if place.leads)
+        return {name: found[name] for name in sorted(found, key=lambda name: -cases[name])}
 
     @cached_property
     def models(self) -> dict[str, str]:

@@ -73,8 +73,15 @@ def test_tiny_models_run_in_every_precision_and_alike_after_loading(name, precis
     on_cpu = engine.load(tmp_path / "p.engine", config=references_of(program))
     for again in (loaded, on_cpu):
         state = {"state": again.new_state()} if again.graph.states else {}
+        # Where a processor multiplies no bfloat16, convolutions multiply floats, and x is not rounded to 8 bits.
+        tolerance = 2**-7 if count_narrow(again.lowered) != count_narrow(again.graph) else 0
         for expected, result in zip(got, arrays(again(*inputs, **state)), strict=True):
-            np.testing.assert_array_equal(expected, result)
+            np.testing.assert_allclose(expected, result, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def count_narrow(graph):
+    """Number of products of bfloat16."""
+    return sum(node.attributes.get("compute") == "bfloat16" for node in graph.nodes)
 
 
 def references_of(program):
