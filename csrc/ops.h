@@ -544,6 +544,24 @@ enum { /* resample */
     EB_INT_RESAMPLE_AXIS = 0,
 };
 
+enum { /* taps */
+    EB_INT_TAPS_MODE = 0,
+    EB_INT_TAPS_SIZE = 1,
+    EB_INT_TAPS_LENGTH = 2,
+    EB_INT_TAPS_COLUMNS = 3,
+    EB_REAL_TAPS_STEP = 0,
+    EB_INT_TAPS_ALIGN_CORNERS = 4,
+    EB_INT_TAPS_DTYPE = 5,
+    EB_INT_TAPS_WEIGHTS = 6,
+    EB_TAPS_MODE_NEAREST = 0,
+    EB_TAPS_MODE_NEAREST_EXACT = 1,
+    EB_TAPS_MODE_LINEAR = 2,
+    EB_TAPS_MODE_CUBIC = 3,
+    EB_TAPS_MODE_SMOOTH_LINEAR = 4,
+    EB_TAPS_MODE_SMOOTH_CUBIC = 5,
+    EB_TAPS_MODE_WINDOW = 6,
+};
+
 enum { /* grid_sample */
     EB_IN_GRID_SAMPLE_X = 0,
     EB_IN_GRID_SAMPLE_GRID = 1,
@@ -962,6 +980,7 @@ enum { /* where compute is */
     EB_COMPUTE_OF_cumprod = -1,
     EB_COMPUTE_OF_pad = -1,
     EB_COMPUTE_OF_resample = -1,
+    EB_COMPUTE_OF_taps = -1,
     EB_COMPUTE_OF_grid_sample = -1,
     EB_COMPUTE_OF_selective_scan = -1,
     EB_COMPUTE_OF_reshape = -1,

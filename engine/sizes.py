@@ -1,8 +1,8 @@
 """Sizes that depend on the sizes of a call: formulas over symbols, and guards on them.
 
-In shapes and attributes, a `Size` takes the place of an int. Adding, multiplying and dividing gives another formula. If
-the bounds of the sizes decide a comparison, it has that answer, and no side effect. For other comparisons there are two
-cases:
+In shapes and attributes, a `Size` takes the place of an int, and a `Real` that of a float. Adding, multiplying and
+dividing gives another formula. If the bounds of the sizes decide a comparison, it has that answer, and no side effect.
+For other comparisons there are two cases:
 
 - Inside of ``with scope.deciding():``, which the exporter and the passes open around all of their work, the answer is
   that for the example's sizes, and the scope records it as a guard, which the sizes of every call must satisfy. If it
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -80,19 +80,21 @@ class Guard(NamedTuple):
 class Scope:
     """The symbols of one program, and the guards collected while it was made.
 
-    `unchecked` has the conditions on the inputs that the program relies on and that no call can check.
+    `conditions` are comparisons of floats that depend on sizes, which each call must meet, too. `unchecked` has the
+    conditions on the inputs that the program relies on and that no call can check.
     """
 
     def __init__(self) -> None:
         self.symbols: dict[str, Symbol] = {}
         self.guards: dict[Guard, None] = {}
+        self.conditions: tuple[Real, ...] = ()
         self.unchecked: tuple[str, ...] = ()
         self._deciding = 0
 
     def copy(self) -> Scope:
         """A scope with the same symbols and guards. A guard added to one of the scopes is not added to the other."""
         copy = Scope()
-        copy.symbols, copy.guards = dict(self.symbols), dict(self.guards)
+        copy.symbols, copy.guards, copy.conditions = dict(self.symbols), dict(self.guards), self.conditions
         return copy
 
     @contextmanager
@@ -244,8 +246,9 @@ class Scope:
         for name, (low, high, _example) in self.symbols.items():
             if not low <= values[name] <= high:
                 raise ShapeError(f"{name} = {values[name]}: compiled for {_write_limits(values[name], low, high)}")
-        for guard in self.guards:
-            if not guard.is_met(values):
+        met = {guard: guard.is_met(values) for guard in self.guards}
+        for guard, is_met in (*met.items(), *((one, one.evaluate(values)) for one in self.conditions)):
+            if not is_met:
                 here = ", ".join(f"{n} = {v}" for n, v in values.items())
                 way = "for others, compile another program, whose example has them (0 and 1 as fixed sizes)"
                 raise ShapeError(f"{here}: compiled for sizes with {guard}; {way}")
@@ -279,8 +282,17 @@ class Size:
         self.scope = scope
         self.terms = terms
 
-    def _pinned(self) -> int:
-        """The example's number. A guard requires that the size equals it."""
+    @property
+    def key(self) -> Hashable:
+        return self.terms
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        return evaluate(self.terms, values)
+
+    def move(self, scope: Scope) -> int:
+        return scope.size(self.terms)
+
+    def pin(self) -> int:
         number = evaluate(self.terms, self.scope.example)
         self._decide("==", add(self.terms, constant(-number)), self, "as a number")
         return number
@@ -295,10 +307,10 @@ class Size:
             )
         return self.scope.assume(relation, terms) if answer is None else answer
 
-    __index__ = __int__ = _pinned
+    __index__ = __int__ = pin
 
     def __float__(self) -> float:
-        return float(self._pinned())
+        return float(self.pin())
 
     def __bool__(self) -> bool:
         return not self._decide("==", self.terms, self, "!= 0")
@@ -328,17 +340,17 @@ class Size:
     def _less(self, other: Any, *, strict: bool) -> bool:
         terms = _terms_of(other)
         if terms is None:  # a float, or infinity
-            return self._pinned() < other if strict else self._pinned() <= other
+            return self.pin() < other if strict else self.pin() <= other
         less = add(add(self.terms, terms, -1), constant(0 if strict else -1))
         return self._decide("<", less, self, "<" if strict else "<=", other)
 
     def __add__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return self._pinned() + other if terms is None else self.scope.size(add(self.terms, terms))
+        return self.pin() + other if terms is None else self.scope.size(add(self.terms, terms))
 
     def __sub__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return self._pinned() - other if terms is None else self.scope.size(add(self.terms, terms, -1))
+        return self.pin() - other if terms is None else self.scope.size(add(self.terms, terms, -1))
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
@@ -351,31 +363,124 @@ class Size:
 
     def __mul__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return self._pinned() * other if terms is None else self.scope.size(multiply(self.terms, terms))
+        return self.pin() * other if terms is None else self.scope.size(multiply(self.terms, terms))
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __floordiv__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return self._pinned() // other if terms is None else self.scope.size(divide(self.terms, terms))
+        return self.pin() // other if terms is None else self.scope.size(divide(self.terms, terms))
 
     def __rfloordiv__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return other // self._pinned() if terms is None else self.scope.size(divide(terms, self.terms))
+        return other // self.pin() if terms is None else self.scope.size(divide(terms, self.terms))
 
     def __mod__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return self._pinned() % other if terms is None else self.scope.size(remainder(self.terms, terms))
+        return self.pin() % other if terms is None else self.scope.size(remainder(self.terms, terms))
 
     def __rmod__(self, other: Any) -> Any:
         terms = _terms_of(other)
-        return other % self._pinned() if terms is None else self.scope.size(remainder(terms, self.terms))
+        return other % self.pin() if terms is None else self.scope.size(remainder(terms, self.terms))
 
     def __truediv__(self, other: Any) -> float:
-        return self._pinned() / float(other)
+        return self.pin() / float(other)
 
     def __rtruediv__(self, other: Any) -> float:
-        return float(other) / self._pinned()
+        return float(other) / self.pin()
+
+
+_OPERATIONS: dict[str, Callable[..., float]] = {
+    "+": lambda *numbers: sum(numbers),
+    "*": lambda *numbers: math.prod(numbers),
+    "/": operator.truediv,
+    "**": operator.pow,
+    "sqrt": math.sqrt,
+    "trunc": math.trunc,
+    "max": max,
+    "min": min,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+"""What a `Real` may compute, as Python does; "+" and "*" take any number of operands, and comparisons are 0 or 1."""
+_MOST_PARTS = 128
+"""Of one `Real`: operations, numbers and formulas."""
+
+
+class Real:
+    """A float that is computed from sizes, such as ``1 / n``: an operation on numbers and formulas.
+
+    It takes the place of a float where an attribute may be a formula. Whoever computes with it or compares it gets the
+    example's number, with guards that the sizes equal the example's.
+    """
+
+    __slots__ = ("operands", "operation", "parts")
+
+    def __init__(self, operation: str, operands: tuple[Any, ...]) -> None:
+        if operation not in _OPERATIONS or any(type(one) not in (int, float, Size, Real) for one in operands):
+            raise ValueError(f"not an operation on numbers: {operation!r} of {list(operands)!r}")
+        self.operation = operation
+        self.operands = operands
+        self.parts: int = 1 + sum(one.parts if isinstance(one, Real) else 1 for one in operands)
+        if self.parts > _MOST_PARTS:
+            raise ValueError(f"a number that depends on sizes has over {_MOST_PARTS} parts")
+
+    @property
+    def key(self) -> Hashable:
+        return self.operation, key_of(self.operands)
+
+    def evaluate(self, values: Mapping[str, int]) -> float:
+        return self._apply(at(self.operands, values))
+
+    def move(self, scope: Scope) -> Real:
+        return Real(self.operation, in_scope(self.operands, scope))
+
+    def pin(self) -> float:
+        return self._apply([one.pin() if isinstance(one, Formula) else one for one in self.operands])
+
+    __float__ = pin
+
+    def _apply(self, numbers: Sequence[float]) -> float:
+        try:
+            return float(_OPERATIONS[self.operation](*numbers))
+        except (ArithmeticError, ValueError, TypeError) as error:  # TypeError: a complex number
+            raise ShapeError(f"{self} has no value where its operands are {list(numbers)}: {error}") from None
+
+    def __repr__(self) -> str:
+        if self.operation.isalpha():
+            return f"{self.operation}({', '.join(map(str, self.operands))})"
+        texts = [f"({one})" if isinstance(one, Size) and len(one.terms) > 1 else str(one) for one in self.operands]
+        return f"({f' {self.operation} '.join(texts)})"
+
+
+def _on_number(name: str) -> Callable[..., Any]:
+    return lambda self, *others: getattr(float(self), name)(*others)
+
+
+for _name in (
+    "eq",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "bool",
+    "abs",
+    "neg",
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "truediv",
+    "rtruediv",
+):
+    setattr(Real, f"__{_name}__", _on_number(f"__{_name}__"))
+
+Formula = Size | Real
+"""What takes the place of a number that depends on the sizes of a call."""
 
 
 def _terms_of(value: object) -> Terms | None:
@@ -394,7 +499,17 @@ def whole(value: Any) -> int:
 
 def is_fixed(value: Any) -> bool:
     """True if `value` (a size, a shape, an attribute) is the same for every call."""
-    return not any(isinstance(leaf, Size) for leaf in _leaves(value))
+    return not any(isinstance(leaf, Formula) for leaf in _leaves(value))
+
+
+def is_whole(value: Any) -> bool:
+    """True unless a number in `value` (a size, a shape, an attribute) is a `Real`."""
+    return not any(isinstance(leaf, Real) for leaf in _leaves(value))
+
+
+def find_largest(size: Any) -> int:
+    """The number that a size does not exceed."""
+    return int(size.scope.bounds(size.terms)[1]) if isinstance(size, Size) else int(size)
 
 
 def is_bounded(value: Any) -> bool:
@@ -414,13 +529,13 @@ def same(a: Any, b: Any) -> bool:
     """Whether two sizes, shapes or types are known to be equal for every call. Records no guard."""
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(same, a, b))
-    return _terms_of(a) == _terms_of(b) if isinstance(a, Size) or isinstance(b, Size) else bool(a == b)
+    return key_of(a) == key_of(b) if isinstance(a, Formula) or isinstance(b, Formula) else bool(a == b)
 
 
 def key_of(value: Any) -> Hashable:
     """Equal for the same sizes, shapes or attributes, also of formulas. ``0.0``, ``-0.0``, ``0`` and False differ."""
-    if isinstance(value, Size):
-        return value.terms
+    if isinstance(value, Formula):
+        return value.key
     return tuple(map(key_of, value)) if isinstance(value, tuple | list) else repr(value)
 
 
@@ -445,14 +560,14 @@ def as_line(value: Any) -> tuple[str, int, int] | None:
 
 def at(value: Any, values: Mapping[str, int]) -> Any:
     """`value` with each formula in it replaced by its number for these sizes."""
-    if isinstance(value, Size):
-        return evaluate(value.terms, values)
+    if isinstance(value, Formula):
+        return value.evaluate(values)
     # Called for each size of a plan: a list is built faster than by a generator.
     return tuple([at(one, values) for one in value]) if isinstance(value, tuple) else value
 
 
 def in_scope(value: Any, scope: Scope) -> Any:
     """`value` (a size, a shape, an attribute) with its formulas moved to `scope`, which has the same symbols."""
-    if isinstance(value, Size):
-        return scope.size(value.terms)
+    if isinstance(value, Formula):
+        return value.move(scope)
     return tuple(in_scope(one, scope) for one in value) if isinstance(value, tuple) else value

@@ -18,3 +18,11 @@ class Function(nn.Module):
     def forward(self, *inputs: Any) -> Any:
         """What the function returns."""
         return self.function(*inputs)
+
+
+class Call(Function):
+    """A function of one tensor, whose name is x."""
+
+    def forward(self, x: Any) -> Any:
+        """What the function returns."""
+        return self.function(x)

@@ -20,7 +20,7 @@ from engine.exporter.symbols import Symbols, names_of
 from engine.exporter.torch_export import TorchExport, run_torch_export
 from engine.exporter.walk import Translated, Walk
 from engine.graph import Graph, Signature, Value
-from engine.sizes import Size
+from engine.sizes import Formula
 
 __all__ = ["TorchExport", "export", "export_with_torch", "translate"]
 
@@ -110,11 +110,14 @@ def _add_outputs(walk: Walk, program: ExportedProgram, results: Sequence[Transla
         elif isinstance(result, Value):
             slots.append(len(graph.outputs))
             graph.outputs.append(result)
+        elif isinstance(result, Missing) and result.reason is not None:
+            walk.offenders.append(f"output: {result.reason}")
         elif isinstance(spec.arg, TensorArgument) and not walk.offenders:
             raise InternalError(f"output {spec.arg.name} was lost by the exporter")
-        elif isinstance(result, Size | Missing):
-            what = f"the size {result}" if isinstance(result, Size) else "a number that is computed from sizes"
-            if isinstance(result, Size) or not walk.offenders:  # else it may follow from a call that is refused
+        elif isinstance(result, Formula | Missing):
+            is_formula = isinstance(result, Formula)
+            what = f"{result}, which depends on sizes" if is_formula else "a number that is computed from sizes"
+            if is_formula or not walk.offenders:  # else it may follow from a call that is refused
                 told = "numbers among the results are the same for every call"
                 walk.offenders.append(f"output: the model returns {what}; {told}")
         else:

@@ -15,7 +15,7 @@ from engine.exporter.handlers import FaultyCall, Refusal
 from engine.exporter.weights import to_numpy
 from engine.graph import Graph, Source, Value
 from engine.ops import MAX_RANK, TABLE, TensorType
-from engine.sizes import Size, same
+from engine.sizes import Formula, Real, Size, same
 
 _PRODUCTS = frozenset({"linear", "matmul", "conv", "conv_transpose"})
 """Ops for which all tensors must have the same element type in torch."""
@@ -43,6 +43,13 @@ def torch_dtype(name: str) -> torch.dtype:
     """The torch dtype of an engine dtype."""
     found: torch.dtype = getattr(torch, name)
     return found
+
+
+@dataclass(frozen=True)
+class Element(Missing):
+    """A whole number that is read from a tensor of rank 0, of which only a selection along an axis takes one."""
+
+    value: Value
 
 
 Sizes = Callable[[Any], int]
@@ -125,8 +132,12 @@ class CallContext:
         return operand if operand.dtype == dtype else self.emit("cast", operand, dtype=dtype)
 
     def scalar(self, number: Number, dtype: str) -> Value:
-        """A constant of rank 0. Integers wrap, and floats round to the nearest number of `dtype`."""
-        number = _plain(number)
+        """A value of rank 0, a constant unless it depends on sizes. Integers wrap, and floats round to the nearest
+        number of `dtype`.
+        """
+        if isinstance(number, Formula):
+            is_whole = isinstance(number, Size) and dtypes.dtype(dtype).kind == "int"  # the cast wraps
+            return self.cast(self.emit("full", shape=(), value=number, dtype="int64" if is_whole else dtype), dtype)
         wide = torch.int64 if isinstance(number, int) else torch.float64
         try:
             tensor = torch.tensor(number, dtype=wide, device="cpu").to(torch_dtype(dtype))
@@ -140,16 +151,19 @@ class CallContext:
         Torch multiplies and divides float16 and bfloat16 by the number itself, and by a second operand of rank 0 and a
         wider type. For other ops it rounds the number to the type of the tensor.
         """
-        numbers = [_plain(one) for one in (a, b) if not isinstance(one, Value)]
+        numbers = [one for one in (a, b) if not isinstance(one, Value)]
         kind = torch_dtype(dtype)
-        is_exact = all(torch.tensor(one, dtype=torch.float64, device="cpu").to(kind).item() == one for one in numbers)
+        is_exact = not any(isinstance(one, Formula) for one in numbers) and all(
+            torch.tensor(one, dtype=torch.float64, device="cpu").to(kind).item() == one for one in numbers
+        )
         is_exact &= not (isinstance(b, Value) and b.dtype in ("float32", "float64"))
         if dtype not in dtypes.HALVES or is_exact:
             return self.emit(op, self.cast(a, dtype), self.cast(b, dtype))
         return self.cast(self.emit(op, self.cast(a, "float32"), self.cast(b, "float32")), dtype)
 
     def fill(self, number: Number, result: TensorType) -> Value:
-        number = _plain(number)
+        if isinstance(number, Formula):
+            return self.expand(self.scalar(number, result.dtype), result.shape)
         if float(number) != number and number == number:  # noqa: PLR0124  # NaN is a float and differs from itself
             self.refuse(f"the integer {number} is not exact as a float64")
         return self.emit("full", shape=result.shape, value=float(number), dtype=result.dtype)
@@ -187,13 +201,8 @@ class CallContext:
         return value if value.shape else self.reshape(value, (1,))
 
 
-def _sample(operand: Operand) -> Any:
+def _sample(operand: Any) -> Any:
     """An empty tensor, or the number itself, with the same type promotion as the operand."""
     if not isinstance(operand, Value):
-        return _plain(operand)
+        return {Size: 1, Real: 1.0}[type(operand)] if isinstance(operand, Formula) else operand
     return torch.empty((0,) if operand.shape else (), dtype=torch_dtype(operand.dtype))
-
-
-def _plain(number: Any) -> Number:
-    """`number`. A size that differs from call to call becomes the example's number, with a guard that it equals it."""
-    return int(number) if isinstance(number, Size) else number

@@ -17,6 +17,7 @@ from torch.fx import Node
 from engine.errors import ShapeError
 from engine.exporter.handlers import Refusal
 from engine.exporter.symbols import Symbols
+from engine.sizes import Real
 
 _OPERATORS: dict[type[ast.AST], Any] = {
     ast.Add: operator.add,
@@ -32,6 +33,16 @@ _OPERATORS: dict[type[ast.AST], Any] = {
     ast.GtE: operator.ge,
     ast.Not: operator.not_,
     ast.USub: operator.neg,
+}
+_REALS: dict[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Pow: "**",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
 }
 _CHOICES = {"max": max, "min": min}
 _DATA = re.compile(r"\.(stride|storage_offset)\(\)")
@@ -57,8 +68,14 @@ def record_guards(code: Iterable[str], inputs: Sequence[Node], symbols: Symbols)
         if _DATA.search(line):
             continue
         try:
-            is_met = _evaluate(ast.parse(line, mode="eval").body, find_size)
-        except (Refusal, ShapeError, SyntaxError, TypeError):
+            condition = ast.parse(line, mode="eval").body
+            try:
+                is_met = _evaluate(condition, find_size)
+            except Refusal:
+                number = _read_real(condition, find_size)
+                is_met = number.evaluate(symbols.scope.example)
+                symbols.scope.conditions += (number,) if is_met else ()
+        except (Refusal, ShapeError, SyntaxError, TypeError, ValueError):
             is_met = False
         if not is_met:
             unknown.append(line)
@@ -93,6 +110,29 @@ def _evaluate(node: ast.AST, find_size: Callable[[str, int], Any]) -> Any:
         case ast.Subscript(ast.Call(ast.Attribute(tensor, "size"), [], []), ast.Constant(int() as axis)):
             return find_size(_name(tensor), axis)
     raise Refusal(f"{ast.unparse(node)} is no formula of sizes")
+
+
+def _read_real(node: ast.AST, find_size: Callable[[str, int], Any]) -> Any:
+    """As `_evaluate`, with floats: the expression itself, a comparison as a number that is 0 or 1."""
+    read = partial(_read_real, find_size=find_size)
+    match node:
+        case ast.Constant(float() | int() as value):
+            return value
+        case ast.BinOp(left, ast.Sub(), right):
+            return Real("+", (read(left), Real("*", (-1, read(right)))))
+        case ast.BinOp(left, op, right) if type(op) in _REALS:
+            return Real(_REALS[type(op)], (read(left), read(right)))
+        case ast.UnaryOp(ast.USub(), operand):
+            return Real("*", (-1, read(operand)))
+        case ast.Compare(left, [ast.Gt() | ast.GtE() as op], [right]):
+            return Real("<" if isinstance(op, ast.Gt) else "<=", (read(right), read(left)))
+        case ast.Compare(left, [op], [right]) if type(op) in _REALS:
+            return Real(_REALS[type(op)], (read(left), read(right)))
+        case ast.Call(ast.Attribute(ast.Name("math"), "sqrt" | "trunc" as name), [operand], []):
+            return Real(name, (read(operand),))
+        case ast.Call(ast.Name("float") | ast.Attribute(ast.Name("torch"), "sym_float"), [operand], []):
+            return read(operand)
+    return _evaluate(node, find_size)
 
 
 def _name(tensor: ast.AST) -> str:

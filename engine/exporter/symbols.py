@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,21 @@ _RELATIONS: dict[Any, Any] = {
     sympy.Ge: operator.ge,
 }
 _OPERATIONS = (sympy.Add, sympy.Mul, FloorDiv, Mod, PythonMod, Max, sympy.Max, Min, sympy.Min)
+_REALS = {
+    "Add": "+",
+    "Mul": "*",
+    "FloatTrueDiv": "/",
+    "IntTrueDiv": "/",
+    "ToFloat": "*",
+    "FloatPow": "**",
+    "Pow": "**",
+    "OpaqueUnaryFn_sqrt": "sqrt",
+    "Max": "max",
+    "Min": "min",
+}
+"""Classes of formulas of torch with float results, by name -> operation of a `sizes.Real`."""
+_MOST_EXACT = 1 << 20
+"""Of a factor of a size in floats: a float64 has the bits of both."""
 Ranges = Mapping[Any, Any]
 """sympy symbol -> torch's range of values."""
 
@@ -85,6 +101,46 @@ class Symbols:
         found: int = self._of(size.node.expr)
         return found
 
+    def number(self, expression: Any) -> Any:
+        """A float in torch that is computed from sizes, as a float or a formula. Raises as `size`."""
+        name = type(expression).__name__
+        if isinstance(expression, sympy.Float):
+            return float(expression)
+        if expression.is_integer:
+            return self._of(expression)
+        if name not in _REALS:
+            raise Refusal(
+                f"the number {expression} is no formula of sums, products, quotients, powers and square roots"
+            )
+        operands = (*map(self.number, expression.args), *((1.0,) if name == "ToFloat" else ()))
+        try:
+            made = sizes.Real(_REALS[name], operands)
+        except ValueError as error:
+            raise Refusal(str(error)) from None
+        return float(made) if sizes.is_fixed(operands) else made
+
+    def _rounded(self, expression: Any) -> Any:
+        """A float that is computed from sizes without rounding, such as ``1.5 * n``, as a whole number."""
+        name = type(expression).__name__
+        above, below = self._ratio_of(expression.args[0])
+        is_up = name == "CeilToInt" or (name == "TruncToInt" and above < 0)
+        return -(-above // below) if is_up else above // below
+
+    def _ratio_of(self, expression: Any) -> tuple[Any, int]:
+        """A float as a formula and a number by which it is divided, a power of 2."""
+        if isinstance(expression, sympy.Float):
+            ratio = float(expression).as_integer_ratio()
+            if max(map(abs, ratio)) <= _MOST_EXACT:
+                return ratio
+        elif expression.is_integer:
+            return self._of(expression), 1
+        elif type(expression).__name__ == "ToFloat":
+            return self._ratio_of(expression.args[0])
+        elif isinstance(expression, sympy.Mul):
+            parts = list(map(self._ratio_of, expression.args))
+            return math.prod(above for above, _below in parts), math.prod(below for _above, below in parts)
+        raise Refusal(f"a size is computed with {expression}, which rounds; a fraction such as 0.5 does not")
+
     def note(self, condition: Any) -> None:
         """Record an assertion of the program about sizes as a guard. Does nothing for an assertion about data."""
         expression: Any = condition.node.expr if isinstance(condition, torch.SymBool) else None
@@ -101,6 +157,8 @@ class Symbols:
             if expression not in self._names:
                 raise Refusal(f"the size {expression} depends on the values of tensors")
             return self.scope.size(terms.symbol(self._names[expression]))
+        if type(expression).__name__ in ("TruncToInt", "FloorToInt", "CeilToInt"):
+            return self._rounded(expression)
         parts = [self._of(part) for part in expression.args]
         if not _is_formula(expression):
             raise Refusal(f"the size {expression} is no formula of sums, products and quotients of whole numbers")

@@ -33,12 +33,12 @@ from engine.exporter.torch_internals import (
     FakeTensor,
     OpOverload,
     guards_of,
-    is_mutable,
     is_wrapper,
     keep_unused,
     tree_flatten,
     tree_leaves,
     tree_unflatten,
+    writes,
 )
 from engine.exporter.weights import watch_weights, with_parts
 from engine.memory import NO_MEMORY_MODE, are_tensors_fake, fault_of_memory
@@ -46,8 +46,6 @@ from engine.torch_ops import capturing
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
-
-_MUTATES_NOTHING_HERE = {torch.ops.aten.detach_.default}  # marks the tensor for autograd only; its values stay
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     for _ in range(_MAX_ROUNDS):
         unknown = {target for target in _targets(program) if not is_known(target)} - table.keys()
         rules = (find_default_rules(unknown) | chosen(unknown)) if unknown else {}
-        if not (rules or composite(unknown) or any(map(_mutates, _targets(program))) or _must_be_traced_again(program)):
+        if not (rules or composite(unknown) or any(map(writes, _targets(program))) or _must_be_traced_again(program)):
             break
         table |= rules
         with _errors_as_one_sentence(), keep_unused(filter(runs_for_effect, _targets(program))):
@@ -207,10 +205,6 @@ def _targets(program: ExportedProgram) -> Iterator[OpOverload]:
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
             yield from (n.target for n in module.graph.nodes if isinstance(n.target, OpOverload))
-
-
-def _mutates(target: OpOverload) -> bool:
-    return is_mutable(target) and target not in _MUTATES_NOTHING_HERE
 
 
 @contextlib.contextmanager

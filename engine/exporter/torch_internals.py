@@ -62,9 +62,9 @@ def has_results(overload: OpOverload) -> bool:
     return bool(overload._schema.returns)
 
 
-def is_mutable(overload: OpOverload) -> bool:
-    """Whether the operator writes to one of its arguments."""
-    return bool(overload._schema.is_mutable)
+def writes(overload: OpOverload) -> bool:
+    """Whether the operator changes elements of one of its arguments. `detach_` marks it for autograd only."""
+    return bool(overload._schema.is_mutable) and overload is not torch.ops.aten.detach_.default
 
 
 # --- decompositions: torch.export has a public table of its defaults, and only of these ------------------------------

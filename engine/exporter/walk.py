@@ -15,24 +15,23 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from engine.errors import InternalError
-from engine.exporter.context import CallContext, Missing, tensor_type
+from engine.exporter.context import CallContext, Element, Missing, tensor_type
 from engine.exporter.encoded import decode
+from engine.exporter.evaluate import Evaluator, Varies
 from engine.exporter.handlers import FaultyCall, Handler, Refusal, bind, find_handler, overload, runs_for_effect
 from engine.exporter.sources import from_trace, module_of, shorten
 from engine.exporter.symbols import Symbols
-from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, schema_arguments, tree_leaves
+from engine.exporter.torch_internals import HigherOrderOperator, OpOverload, tree_leaves
 from engine.exporter.weights import Held, identity, to_numpy
 from engine.graph import Graph, Origin, Source, Value
 from engine.graph import Node as GraphNode
 from engine.memory import fault_of_memory
-from engine.sizes import Size
 
-_ASSERT = overload("_assert_scalar")
+_ASSERT, _ITEM, _SELECT = map(overload, ("_assert_scalar", "item", "select.int"))
 Translated = Any  # a Value, a Missing, a number, or a list of them
 FindObstacle = Callable[[GraphNode], str | None]
 _PART = re.compile(r"\.parametrizations\.(\w+)\.original0$")
 """The end of the name that torch gives to the first part of a parameter that consists of several tensors."""
-_UNSUPPORTED_NUMBER = "not supported, because numbers in a program are the same for every call"
 
 
 class Walk:
@@ -40,10 +39,11 @@ class Walk:
 
     `offenders` has a line for each call or input that cannot be translated, and `has_faulty_call` is True if torch,
     too, refuses one of them, or if one is an input. `refused` maps calls to their lines; "" if only an input of the
-    call is refused. `states` has the contents before a call, by name, of buffers to which the module writes. `settled`
-    maps a size for which a call works only with the example's to a line about the call. `inside` has the higher-order
-    operators whose bodies are being translated, outermost first. `sources` keeps positions, because parsing traces is
-    slow. `find_obstacle` tells why a node cannot run, which refuses the call that becomes it; None: every node can.
+    call is refused. `evaluated` has the results that torch has computed. `states` has the contents before a call, by
+    name, of buffers to which the module writes. `settled` maps a size for which a call works only with the example's
+    to a line about the call. `inside` has the higher-order operators whose bodies are being translated, outermost
+    first. `sources` keeps positions, because parsing traces is slow. `find_obstacle` tells why a node cannot run, which
+    refuses the call that becomes it; None: every node can.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols, find_obstacle: FindObstacle | None = None) -> None:
@@ -57,6 +57,8 @@ class Walk:
         self.inside: list[str] = []
         self.sources: dict[Node, str] = {}
         self.find_obstacle = find_obstacle
+        self.evaluator = Evaluator()
+        self.evaluated: dict[Node, Any] = {}
         self._constants: dict[tuple[Any, ...], Value] = {}
 
     def run(self, module: GraphModule, held: Mapping[Node, Held], written: Collection[str] = ()) -> list[Translated]:
@@ -75,6 +77,8 @@ class Walk:
         env: dict[Node, Translated] = {}
         for node in nodes:
             known = held.get(node)
+            if known is not None and known.name not in written and isinstance(known.tensor, torch.Tensor):
+                self.evaluator.known[node] = known.tensor
             try:
                 env[node] = self._add_input(node) if known is None else self._add_weight(known, written)
             except Refusal as refusal:
@@ -120,7 +124,8 @@ class Walk:
             if node.op == "call_function" and node in needed:
                 env[node] = self._call(node, env)
             elif node.op == "get_attr":
-                env[node] = self._add_attribute(node, getattr(module, str(node.target)))
+                name = str(node.target)
+                env[node] = self.with_origin(node, self._constant_of(getattr(module, name), name))
             if node.target is _ASSERT:
                 (condition, *_) = node.all_input_nodes or (node,)
                 self.symbols.note(condition.meta.get("val"))
@@ -132,17 +137,15 @@ class Walk:
         is_encoded = isinstance(result, Value) and result.type.encoding is not None
         return decode(self.graph, result) if is_encoded else result
 
-    def _add_attribute(self, node: Node, held: Any) -> Any:
-        """An attribute of the module: a constant of the program, or the body of a higher-order operator."""
+    def _constant_of(self, held: Any, name: str = "", source: str = "") -> Translated:
+        """A tensor as a constant, or Missing if a program cannot have it; a number, or the body of an operator."""
         if not isinstance(held, torch.Tensor):
             return held
         try:
             tensor_type(held, self.symbols.size)
         except Refusal as refusal:
-            self.offenders.append(f"{node.target}: {refusal}")
-            self.refused[node] = self.offenders[-1]
-            return Missing(None)
-        return self.with_origin(node, self.graph.constant(to_numpy(held), str(node.target)))
+            return Missing(f"{refusal} ({source})" if source else str(refusal))
+        return self.graph.constant(to_numpy(held), name)
 
     def with_origin(self, node: Node, result: Translated) -> Translated:
         """Record `node` of the exported program as the origin of `result`, a value or a list of values. Returns it."""
@@ -159,8 +162,13 @@ class Walk:
         source = self._source(node)
         meta = node.meta.get("val")
         try:
+            if node.target is _ITEM and isinstance(args[0], Value) and self._is_position(node):
+                return Element(f"the size {meta} depends on the values of tensors", args[0])
             if isinstance(meta, torch.SymInt | int):  # arithmetic on sizes, which torch has computed
                 return self.symbols.size(meta)
+            if isinstance(meta, torch.SymFloat) and not isinstance(node.target, OpOverload):
+                is_told = any(map(self._is_reported, node.all_input_nodes))
+                return Missing(None) if is_told else self.symbols.number(meta.node.expr)
             if node.target is operator.getitem:
                 if node.all_input_nodes[0] in self.refused:
                     self.refused[node] = ""
@@ -170,15 +178,24 @@ class Walk:
             if not isinstance(node.target, OpOverload):
                 return Missing(None)  # a comparison of sizes, or a number that is computed from sizes and is no size
             handler = find_handler(node.target)
-            if any(isinstance(leaf, Missing) for leaf in tree_leaves((args, kwargs))):
+            missing = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Missing)]
+            if missing and not (node.target is _SELECT and missing == [args[2]] and isinstance(args[2], Element)):
                 if not any(map(self._is_reported, node.all_input_nodes)):
-                    raise Refusal(f"a number that is computed from sizes is {_UNSUPPORTED_NUMBER}")
+                    raise Refusal(
+                        missing[0].reason or "a number that is computed from sizes in this way is not supported"
+                    )
                 self.refused[node] = ""
                 return self._stand_in(meta)
             where = Source(shorten(source), module_of(node))
             context = CallContext(self.graph, meta, where, self.symbols.size)
             return self.with_origin(node, self._translate(handler, node.target, args, kwargs, context, source))
-        except Refusal as refusal:
+        except Refusal as first:
+            try:
+                return self.with_origin(node, self._evaluate(node))
+            except Varies:
+                refusal = first
+            except Refusal as second:
+                refusal = second
             call = node.all_input_nodes[0] if node.target is operator.getitem else node
             # A call that a quantiser has inserted has no line of its own: the line of its reader tells where it is.
             source = source or next(filter(None, map(self._source, call.users)), "")
@@ -189,6 +206,18 @@ class Walk:
             self.has_faulty_call |= isinstance(refusal, FaultyCall)
             self.refused |= {node: "", call: line}
             return self._stand_in(meta)
+
+    def _is_position(self, node: Node) -> bool:
+        """Whether an element only says what to select. Torch runs it, too, where it runs calls: it is no tensor."""
+        is_read = all(user.target is _SELECT for user in node.users)
+        return is_read and isinstance(node.meta.get("val"), torch.SymInt) and self.find_obstacle is None
+
+    def _evaluate(self, node: Node) -> Translated:
+        """The result of a call that depends on no input, which torch computes. Raises as `Evaluator.find`."""
+        result = self.evaluated[node] = self.evaluator.find(node)
+        several = isinstance(result, list | tuple)
+        made = [self._constant_of(one, source=self._source(node)) for one in (result if several else [result])]
+        return made if several else made[0]
 
     def _source(self, node: Node) -> str:
         """``file:line`` of a call. A higher-order operator has the line of the first call in its body."""
@@ -203,11 +232,9 @@ class Walk:
         is_call = isinstance(node.target, OpOverload) or node.op != "call_function"
         return node in self.refused or (not is_call and any(map(self._is_reported, node.all_input_nodes)))
 
-    def _note_settled(self, target: OpOverload, source: str, *, reads_number: bool) -> None:
+    def _note_settled(self, target: OpOverload, source: str) -> None:
         for name, only in self.symbols.scope.settled.items():
-            number = f"a number that depends on the size {name} is {_UNSUPPORTED_NUMBER}"
-            reason = number if reads_number else f"it is supported for one value of the size {name}"
-            line = f"{target}: {reason}; in the example {name} is {only}"
+            line = f"{target}: it is supported for one value of the size {name}; in the example {name} is {only}"
             self.settled.setdefault(name, line + (f" ({source})" if source else ""))
 
     def _inline(self, node: Node, target: HigherOrderOperator, args: Any) -> Translated:
@@ -233,7 +260,7 @@ class Walk:
         result = handler.translate(context, **bind(handler, args, kwargs))
         self._check(target, result, source, context.meta)
         if len(self.symbols.scope.guards) > guards:
-            self._note_settled(target, source, reads_number=_reads_number(target, args, kwargs))
+            self._note_settled(target, source)
         if self.find_obstacle is not None:
             obstacles = list(map(self.find_obstacle, self.graph.nodes[nodes:]))
             if found := next(filter(None, obstacles), None):
@@ -257,14 +284,6 @@ class Walk:
             return Value("stand_in", tensor_type(meta, self.symbols.size))
         except Refusal:
             return Missing(None)
-
-
-def _reads_number(target: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a size of a call is given where the operator takes a number or a tensor, and not a size."""
-    parameters = schema_arguments(target)
-    by_position = zip(parameters, args, strict=False)
-    by_name = ((parameter, kwargs.get(parameter.name)) for parameter in parameters)
-    return any(isinstance(value, Size) and "int" not in str(one.type) for one, value in (*by_position, *by_name))
 
 
 def _body(node: Node) -> Iterable[Node]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from engine import sizes
 from engine.errors import ShapeError
 from engine.graph.constant import Constant
@@ -92,6 +94,8 @@ def copy_graph(graph: Graph) -> Graph:
 def specialise(graph: Graph, values: Mapping[str, int]) -> Graph:
     """The graph for these sizes. Checks every rule of the op table; once for all nodes of one kind.
 
+    Nodes that only make a number (`Node.is_number`) become constants.
+
     ShapeError if a size is out of its range, or the sizes break a guard or a rule.
     """
     graph.scope.check(values)
@@ -105,7 +109,7 @@ def specialise(graph: Graph, values: Mapping[str, int]) -> Graph:
         for before, after in zip(graph.state_inputs, graph.state_outputs, strict=True):
             if distinct[kinds.type_of[before]] != distinct[kinds.type_of[after]]:
                 raise ValueError("a state changes its type")
-    except ValueError as error:
+    except (ValueError, ShapeError) as error:
         here = ", ".join(f"{name} = {size}" for name, size in values.items()) or "its sizes"
         raise ShapeError(f"the program does not work for {here}: {error}") from None
 
@@ -115,7 +119,18 @@ def specialise(graph: Graph, values: Mapping[str, int]) -> Graph:
     def attributes_of(position: int, node: Node) -> Mapping[str, Any]:
         return attributes[kinds.varying[position]] if position in kinds.varying else node.attributes
 
-    return _copy(graph, sizes.Scope(), copy, attributes_of)
+    made = _copy(graph, sizes.Scope(), copy, attributes_of)
+    numbers = [node for node in made.nodes if node.is_number]
+    for node in numbers:
+        _make_constant(node)
+    made.remove(numbers)
+    return made
+
+
+def _make_constant(node: Node) -> None:
+    """Let the output of a node without inputs be a constant, computed now and not at each call."""
+    value, array = node.output, np.asarray(node.op.reference(**node.attributes))
+    value.form, value.node = Constant(array.reshape(value.shape), value.type, "owned"), None
 
 
 def _copy(

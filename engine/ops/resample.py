@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engine import dtypes
 from engine.ops.check import (
     ANY,
     FLOATS,
@@ -23,6 +24,7 @@ from engine.ops.check import (
     widened,
     wrong,
 )
+from engine.ops.rounding import RESULT, Rounding
 from engine.ops.table import Attribute, Attributes, Op, TensorType, Types, declare
 
 # Our names -> NumPy's.
@@ -115,6 +117,130 @@ declare(
         flops=_resample_flops,
         doc="result[.., i, ..] = sum over t of weight[i, t] * x[.., index[i, t], ..] along an axis; index and weight "
         "[M, taps], weight of any float; index -1: no tap, others outside of the axis are an error",
+    )
+)
+
+
+# --- which elements ------------------------------------------------------------------------------------------------
+
+
+def _infer_taps(_inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
+    shape = attributes["length"], attributes["columns"]
+    if any(number < 0 for number in (attributes["size"], *shape)):
+        raise wrong("taps", "sizes of 0 or more", (attributes["size"], *shape))
+    if attributes["dtype"] not in ("float32", "float64"):
+        raise wrong("taps", "float32 or float64", attributes["dtype"])
+    return result("taps", attributes["dtype"] if attributes["weights"] else "int64", shape)
+
+
+def _taps_reference(
+    mode: str, size: int, length: int, columns: int, step: float, align_corners: bool, dtype: str, weights: bool
+) -> np.ndarray:
+    """Coordinates are computed in the types in which torch does: at the border of two elements another rounding
+    would choose the other one.
+    """
+    real = np.float32 if mode.startswith("nearest") else dtypes.dtype(dtype).numpy.type
+    distance = real(step) if step else real(size) / real(max(length, 1))
+    if mode == "window":
+        index, weight = _find_windows(size, length)
+    elif mode.startswith("smooth"):
+        if align_corners:
+            distance = (size - 1) / (length - 1) if length > 1 else 0.0
+        index, weight = _find_smooth(size, length, float(distance), cubic=mode == "smooth_cubic")
+    elif mode != "cubic" and size == length:  # each element is its own source, whatever the step says
+        index, weight = np.arange(size)[:, None], np.ones((size, 1))
+    elif mode.startswith("nearest"):
+        index, weight = _find_nearest(size, length, distance, exact=mode == "nearest_exact")
+    else:
+        places = np.arange(length).astype(real)
+        ratio = real(size - 1) / real(length - 1) if length > 1 else real(0)
+        at = places * ratio if align_corners else distance * (places + real(0.5)) - real(0.5)
+        index, weight = (_find_cubic if mode == "cubic" else _find_linear)(size, np.asarray(at))
+    absent = max(columns - index.shape[1], 0)
+    if weights:
+        return np.pad(weight, ((0, 0), (0, absent)))[:, :columns].astype(dtypes.dtype(dtype).numpy)
+    return np.pad(index, ((0, 0), (0, absent)), constant_values=-1)[:, :columns].astype(np.int64)
+
+
+def _find_nearest(size: int, length: int, step: Any, *, exact: bool) -> tuple[np.ndarray, np.ndarray]:
+    places = np.arange(length)
+    if exact or length != 2 * size:
+        at = (places.astype(np.float32) + np.float32(0.5 if exact else 0)) * step
+        places = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    else:
+        places = places // 2
+    return places[:, None], np.ones((length, 1))
+
+
+def _find_linear(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The elements on either side, by their distance."""
+    at = np.maximum(sources, 0)
+    first = np.minimum(np.floor(at).astype(np.int64), size - 1)
+    behind = np.clip(at - first, 0, 1).astype(sources.dtype)
+    return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - behind, behind], 1)
+
+
+def _cubic(distance: np.ndarray, a: float = -0.75) -> np.ndarray:
+    """Keys's cubic (1981); `a` is its free parameter."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _find_cubic(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two elements on either side, by the cubic."""
+    first = np.minimum(np.floor(sources).astype(np.int64), size - 1)
+    t = np.clip(sources - first, 0, 1).astype(sources.dtype)
+    weight = _cubic(np.abs(t[:, None] - np.arange(-1, 3)))
+    return np.clip(first[:, None] + np.arange(-1, 3), 0, size - 1), weight
+
+
+def _find_smooth(size: int, length: int, step: float, *, cubic: bool) -> tuple[np.ndarray, np.ndarray]:
+    """With antialiasing: of a picture that shrinks, all elements that an element of the result covers, and more."""
+    centre, stretch = step * (np.arange(length) + 0.5), max(step, 1.0)
+    reach = stretch * (2 if cubic else 1)
+    first = np.maximum((centre - reach + 0.5).astype(np.int64), 0)
+    end = np.minimum((centre + reach + 0.5).astype(np.int64), size)
+    taps = first[:, None] + np.arange(max(end - first, default=0))
+    distance = np.abs(taps + 0.5 - centre[:, None]) / stretch
+    weight = np.where(taps < end[:, None], _cubic(distance, -0.5) if cubic else np.maximum(1 - distance, 0), 0)
+    return np.where(taps < end[:, None], taps, -1), weight / weight.sum(1, keepdims=True)
+
+
+def _find_windows(size: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Elements floor(i * size / length) to ceil((i + 1) * size / length) of each window i, and their mean."""
+    first = np.arange(length) * size // max(length, 1)
+    last = -(-(np.arange(length) + 1) * size // max(length, 1))
+    places = first[:, None] + np.arange(int(max(last - first, default=0)))
+    is_inside = places < last[:, None]
+    return np.where(is_inside, places, -1), is_inside / np.maximum(last - first, 1)[:, None]
+
+
+declare(
+    Op(
+        "taps",
+        "resample",
+        (),
+        _infer_taps,
+        _taps_reference,
+        {
+            "mode": Attribute(
+                "choice",
+                choices=("nearest", "nearest_exact", "linear", "cubic", "smooth_linear", "smooth_cubic", "window"),
+            ),
+            "size": Attribute("int"),
+            "length": Attribute("int"),
+            "columns": Attribute("int"),
+            "step": Attribute("float", 0.0),
+            "align_corners": Attribute("bool", False),
+            "dtype": Attribute("dtype", "float32"),
+            "weights": Attribute("bool", False),
+        },
+        rounding=Rounding(("coordinates", RESULT)),
+        has_kernels=False,
+        doc="index or `weights` [length, columns] for `resample` of an axis of `size`: interpolation, with "
+        "antialiasing (`smooth`), or the mean of a window; `step`: elements of the axis for one of the result, 0: "
+        "size / length; `dtype`: of coordinates and weights. It is computed when the sizes are known",
     )
 )
 

@@ -309,7 +309,7 @@ class Op:
 _PYTHON_TYPES: dict[str, Any] = {
     "int": (int, sizes.Size),
     "bool": bool,
-    "float": (int, float),
+    "float": (int, float, sizes.Formula),
     "choice": str,
     "dtype": str,
     "axis": int,
@@ -349,7 +349,7 @@ def _checked(op: str, name: str, attribute: Attribute, value: Any) -> Any:
         case "shape":
             value = tuple(map(sizes.whole, value))
         case "float":
-            value = float(value)
+            value = value if isinstance(value, sizes.Formula) else float(value)
         case "program":
             if not all(_is_step(step, attribute.choices) for step in value):
                 raise wrong

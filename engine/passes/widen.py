@@ -174,8 +174,8 @@ class _Widening:
         return found if found.dtype == dtype else self.graph.emit("cast", [found], dtype=dtype)
 
     def _attributes(self, node: Node) -> Mapping[str, Any]:
-        """Attributes with float32 in place of a narrow type, unless the node is a rounding to keep."""
-        kept = node in self.moves or (node.op.name == "cast" and self._is_rounding(node))
+        """Attributes with float32 in place of a narrow type, unless the node is a rounding to keep or makes numbers."""
+        kept = node in self.moves or not node.inputs or (node.op.name == "cast" and self._is_rounding(node))
         return {
             name: WIDE if node.op.attributes[name].kind == "dtype" and value in NARROW and not kept else value
             for name, value in node.attributes.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.sizes import MOST, Guard, Scope, Size, Symbol
+from engine.sizes import MOST, Guard, Real, Scope, Size, Symbol
 from engine.terms import Atom, Monomial, Terms, sum_monomials
 
 # Limits of a formula in a file. Without them a short file could contain numbers of millions of digits, and products of
@@ -16,9 +16,11 @@ _MOST_DEPTH = 8
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON-able values: ``{"size": formula}`` for a Size."""
+    """`value` as JSON-able values: a Size is ``{"size": formula}``, a Real ``{"real": [operation, *operands]}``."""
     if isinstance(value, Size):
         return {"size": encode_terms(value.terms)}
+    if isinstance(value, Real):
+        return {"real": [value.operation, *encode(value.operands)]}
     return [encode(one) for one in value] if isinstance(value, tuple | list) else value
 
 
@@ -30,6 +32,12 @@ def encode_terms(terms: Terms) -> list[Any]:
     ]
 
 
+def encode_guards(scope: Scope) -> list[Any]:
+    """Guards and conditions as JSON-able values."""
+    guards = [[guard.relation, encode_terms(guard.terms), guard.holds] for guard in scope.guards]
+    return [*guards, *map(encode, scope.conditions)]
+
+
 def decode_scope(symbols: Any, guards: Any) -> Scope:
     """The scope that a file describes. ValueError if it is malformed."""
     scope = Scope()
@@ -38,7 +46,11 @@ def decode_scope(symbols: Any, guards: Any) -> Scope:
         if not all(type(n) is int for n in numbers) or not 0 <= low <= example <= high < MOST:
             raise ValueError(f"not a range of sizes: {name} {numbers!r}")
         scope.symbols[str(name)] = Symbol(low, high, example)
-    for relation, terms, holds in guards:
+    for guard in guards:
+        if isinstance(guard, dict):
+            scope.conditions += (decode(guard, scope),)
+            continue
+        relation, terms, holds = guard
         if relation not in ("==", "<") or not isinstance(holds, bool):
             raise ValueError(f"not a guard: {relation!r} {holds!r}")
         scope.guards[Guard(relation, decode_terms(terms, scope), holds)] = None
@@ -48,6 +60,9 @@ def decode_scope(symbols: Any, guards: Any) -> Scope:
 def decode(value: Any, scope: Scope) -> Any:
     """The value that `encode` encoded. ValueError if a formula is malformed or has a symbol that is not in `scope`."""
     if isinstance(value, dict):
+        if set(value) == {"real"}:
+            operation, *operands = value["real"]
+            return Real(operation, tuple(decode(one, scope) for one in operands))
         if set(value) != {"size"}:
             raise ValueError(f"not a size: {value!r}")
         return scope.size(decode_terms(value["size"], scope))
@@ -67,7 +82,7 @@ def _decode_sum(data: Any, scope: Scope, depth: int) -> Terms:
         raise ValueError("not a formula")
     sums: dict[Monomial, int] = {}
     for monomial, factor in data:
-        if not isinstance(factor, int) or isinstance(factor, bool) or abs(factor) >= MOST:
+        if not isinstance(factor, int) or isinstance(factor, bool) or abs(factor) >= 1 << 63:
             raise ValueError(f"not a factor: {factor!r}")
         if len(monomial) > _MOST_FACTORS:
             raise ValueError(f"a product of over {_MOST_FACTORS} sizes")

@@ -223,9 +223,10 @@ def _attributes(op: Op, data: Mapping[str, Any], scope: sizes.Scope) -> dict[str
     """Attributes from their JSON form. ValueError for a value that `op` or no program can have."""
     decoded = {name: formulas.decode(value, scope) for name, value in data.items()}
     # The checks of other kinds compare formulas, which can add guards and is done only when compiling.
-    varying = [name for name, value in decoded.items() if not sizes.is_fixed(value)]
-    if any(name not in op.attributes or op.attributes[name].kind not in ("int", "shape") for name in varying):
-        raise ValueError(f"{op.name}: an attribute is a formula, expected a number")
+    for name, value in decoded.items():
+        kind = op.attributes[name].kind if name in op.attributes else None
+        if not (sizes.is_fixed(value) or (sizes.is_whole(value) and kind in ("int", "shape")) or kind == "float"):
+            raise ValueError(f"{op.name}: an attribute is a formula, expected a number")
     complete = op.complete(decoded)
     for name, value in complete.items():
         kind = op.attributes[name].kind

@@ -11,14 +11,16 @@ from typing import Any
 from engine.errors import ProgramError
 
 FORMAT = "enginebench"
-VERSION = 4
+VERSION = 5
 """Of the files that are written."""
 
 Document = dict[str, Any]
 
 
-UPGRADES: dict[int, Callable[[Document], Document]] = {}
-"""Version -> makes the document of one program one of the next version. No release has written a version before 4."""
+UPGRADES: dict[int, Callable[[Document], Document]] = {4: lambda document: document}
+"""Version -> makes the document of one program one of the next version. No release has written a version before 4. From
+5 on formulas take the place of floats, too.
+"""
 
 
 def upgrade(document: Document) -> Document:

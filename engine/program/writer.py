@@ -70,7 +70,7 @@ def _describe(graph: Graph, table: Table, numbers: Mapping[Value, int]) -> dict[
         "name": graph.name,
         "lowered": graph.lowered,
         "sizes": {name: list(symbol) for name, symbol in graph.scope.symbols.items()},
-        "guards": [[g.relation, formulas.encode_terms(g.terms), g.holds] for g in graph.scope.guards],
+        "guards": formulas.encode_guards(graph.scope),
         "states": [[name, None if value is None else numbers[value]] for name, value in graph.states],
         "types": [_encode_type(v.type if known else _FOREIGN) for v, known in zip(listed, is_known, strict=True)],
         "names": [value.name for value in listed],

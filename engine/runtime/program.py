@@ -171,7 +171,7 @@ class Program(CompiledModel[Specialised]):
             [chosen.count()],
             name=self.lowered.name,
             sizes=listed,
-            guards=tuple(map(str, self.lowered.scope.guards)),
+            guards=tuple(map(str, (*self.lowered.scope.guards, *self.lowered.scope.conditions))),
             export_seconds=self._export_seconds,
             compile_seconds=self._compile_seconds,
             config=self.config,
@@ -196,9 +196,9 @@ class Program(CompiledModel[Specialised]):
         self._warn_of_changed_weights()
         if are_tensors_fake():
             raise ExecutionError(NO_MEMORY_MODE)
-        kept = positions_of(keep, len(self.lowered.nodes))
         states, others = self._copy_state(kwargs)
-        return self._for(args, others).trace(args, others, states, kept)
+        chosen = self._for(args, others)
+        return chosen.trace(args, others, states, positions_of(keep, len(chosen.graph.nodes)))
 
 
 def _check_supported(graph: Graph, target: Target) -> None:

@@ -331,8 +331,8 @@ class Target(ABC):
         """
         del output
         families = {one.encoding.family for one in inputs if one is not None and one.encoding is not None}
-        if TABLE[op].view is not None and not families:
-            return None
+        if not families and (TABLE[op].view is not None or not (inputs or TABLE[op].has_kernels)):
+            return None  # a node of the latter kind is computed when sizes are known
         compute = attributes.get("compute", "element")
         if self.has_kernel(op, families, compute):
             return None

@@ -131,7 +131,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         """As `CompiledModel.report`; `Report.segments` tells what the engine runs and what torch runs."""
         self._warn_of_changed_weights()
         chosen, listed = self._for_report(sizes)
-        guards = tuple(map(str, self._interface.scope.guards))
+        guards = tuple(map(str, (*self._interface.scope.guards, *self._interface.scope.conditions)))
         return chosen.segments.report(listed, guards, self._export_seconds)
 
     def profile(self, *args: Any, runs: int = 30, roofs: bool = True, **kwargs: Any) -> Profile:

@@ -48,6 +48,21 @@ def substitute_sizes(module: GraphModule, weights: Weights, known: Numbers) -> t
     return GraphModule(module, graph), weights_of_copy
 
 
+def hold(module: GraphModule, results: Mapping[Node, Any]) -> dict[Node, torch.Tensor]:
+    """Let weights stand for calls of `module` whose results are known. Returns them with their tensors."""
+    held: dict[Node, torch.Tensor] = {}
+    picked = {user: call for call in results for user in call.users if user.target is operator.getitem}
+    known = {user: results[call][user.args[1]] for user, call in picked.items()} | dict(results)
+    for node, tensor in known.items():
+        if isinstance(tensor, torch.Tensor) and node.graph is module.graph:
+            with module.graph.inserting_before(next(iter(module.graph.nodes))):
+                place = module.graph.placeholder(f"{node.name}_held")
+            place.meta = node.meta
+            node.replace_all_uses_with(place)
+            held[place] = tensor
+    return held
+
+
 def _evaluate(value: Any, known: Numbers) -> Any:
     """The value of a symbolic number; None if it depends on the values of tensors, and for anything else."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):

@@ -47,7 +47,7 @@ from engine.targets.instruments import Roofs
 from engine.torch_backend import traced
 from engine.torch_backend.failures import name_failures
 from engine.torch_backend.layouts import copy_with_strides, ensure_strides, evaluate_all, strides_of
-from engine.torch_backend.pieces import Piece, pieces, substitute_sizes
+from engine.torch_backend.pieces import Piece, hold, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
 from engine.torch_backend.traced import Numbers, Traced, Weights
 from engine.torch_backend.tracing import count_calls, list_calls, trace_calls
@@ -146,7 +146,8 @@ class Segmented:
         target = targets.require(config.target)
         self._device = target.device
         self._place = find_place(self._device)
-        refused = traced.find_refused(module, weights, known, make_find_obstacle(target, config))
+        refused, results_of_calls = traced.find_refused(module, weights, known, make_find_obstacle(target, config))
+        weights = {**weights, **hold(module, results_of_calls)}
         self.reasons = tuple(dict.fromkeys(filter(None, refused.values())))
         cut = list(pieces(module, refused))
         results = cast("Sequence[Any]", module.graph.output_node().args[0])  # AOT's and export's are tuples

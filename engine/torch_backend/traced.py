@@ -41,9 +41,14 @@ def translate(module: GraphModule, weights: Weights, name: str, ranges: Ranges, 
     return Traced(graph, [[graph.outputs.index(r)] if isinstance(r, Value) else r for r in results])
 
 
-def find_refused(module: GraphModule, weights: Weights, known: Numbers, find_obstacle: FindObstacle) -> dict[Node, str]:
-    """As `Walk.refused`: the calls of `module` that the engine cannot run. All symbols in sizes are `known`."""
-    return _walk(module, weights, "", {}, known, find_obstacle)[0].refused
+def find_refused(
+    module: GraphModule, weights: Weights, known: Numbers, find_obstacle: FindObstacle
+) -> tuple[dict[Node, str], dict[Node, Any]]:
+    """As `Walk.refused` and `Walk.evaluated`: the calls of `module` that the engine cannot run, and those that torch
+    has computed. All symbols in sizes are `known`.
+    """
+    walk, _results = _walk(module, weights, "", {}, known, find_obstacle)
+    return walk.refused, walk.evaluated
 
 
 def _walk(

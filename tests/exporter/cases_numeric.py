@@ -22,6 +22,15 @@ CASES += [
     case("linear", (f32(2, 5, 3), f32(4, 3), f32(4)), lambda op, x, w, b: op(x, w, b), lambda op, x, w, _b: op(x, w)),
     case("linear", (f32(3), f32(4, 3), f32(4)), lambda op, x, w, b: op(x, w, b), lambda op, x, w, _b: op(x, w)),
     case("linear", (f32(2, 3), f32(3))),
+    *(
+        case(
+            "bilinear",
+            (f32(*rows, 3), f32(*rows, 2), f32(4, 3, 2), f32(4)),
+            lambda op, a, b, w, bias: op(a, b, w, bias),
+            lambda op, a, b, w, _bias: op(a, b, w),
+        )
+        for rows in ((5,), (2, 5), ())
+    ),
     case("linear", (f32(3), f32(3), f32())),
     case("linear", (f32(2, 3), f32(4, 3), f32(1))),
 ]
@@ -40,6 +49,14 @@ CASES += [case("addbmm", (f32(*c), f32(5, 2, 3), f32(5, 3, 4)), *SCALED) for c i
 # --- activations and what returns its argument ------------------------------------------------------------------
 
 CASES += [case("gelu", (f32(9) * 2,), *(lambda op, a, k=k: op(a, approximate=k) for k in ("none", "tanh")))]
+CASES += [
+    case(
+        "rrelu_with_noise_functional",
+        (f32(2, 9), f32(2, 9)),
+        lambda op, a, n: op(a, n)[0],
+        lambda op, a, n: op(a, n, lower=-0.5, upper=2.0, training=False, generator=None)[0],
+    )
+]
 for name in ("softmax.int", "log_softmax.int"):
     CASES += [
         case(
@@ -242,6 +259,15 @@ for name in ("var", "std", "var_mean", "std_mean"):
         ]
     CASES += [case(f"{name}.correction", (f32(),), lambda op, a: op(a, correction=0))]
 CASES += [case("amax", (special()[1:],))]
+CASES += [
+    case(
+        "_cdist_forward",
+        (a, b),
+        *(lambda op, a, b, p=p: op(a, b, p, None) for p in (2.0, 1.0, 0.0, 3.0, float("inf"))),
+        lambda op, a, b: op(a, b, 2.0, 2),
+    )
+    for a, b in ((f32(4, 3), f32(5, 3)), (f32(2, 4, 3), f32(2, 5, 3)))
+]
 CASES += [
     case(
         "linalg_vector_norm",

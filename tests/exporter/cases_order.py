@@ -52,6 +52,43 @@ CASES += [
     *(case("median", (tensor,), lambda op, a: op(a)) for tensor in (f32(4, 5), special(), RANK_0)),
 ]
 
+EDGES, AMONG = torch.tensor([-1.0, 0.0, 0.5, 0.5, 2.0]), torch.cat([special(), torch.tensor([0.5, 2.0, -1.0])])
+SIDES = (
+    lambda op, *given: op(*given),
+    lambda op, *given: op(*given, right=True),
+    lambda op, *given: op(*given, out_int32=True),
+)
+OF_SORTED = (
+    lambda op, e, v: op(e, v, side="right"),
+    lambda op, e, v: op(e.flip(-1), v, sorter=torch.arange(e.shape[-1] - 1, -1, -1).expand(e.shape).contiguous()),
+)
+CASES += [
+    *(case("bucketize.Tensor", (value, EDGES), *SIDES) for value in (AMONG, f32(3, 4), RANK_0, EMPTY)),
+    case("bucketize.Tensor", (f32(4), f32(0)), *SIDES),
+    case("bucketize.Tensor", (i64(9, low=-9, high=9), torch.tensor([-(2**63), -3, 4, 2**63 - 1])), *SIDES),
+    case("bucketize.Scalar", (0.5, EDGES), *SIDES),
+    case("searchsorted.Tensor", (EDGES, AMONG), *SIDES, *OF_SORTED),
+    case("searchsorted.Tensor", (f32(2, 3, 17).sort(-1)[0], f32(2, 3, 4)), *SIDES, *OF_SORTED),
+    case("searchsorted.Scalar", (EDGES, 0.5), *SIDES, *OF_SORTED),
+    case("histc", (torch.cat([AMONG, f32(40)]),), *(lambda op, a, n=n: op(a, n, -1, 2) for n in (1, 3, 64))),
+    case("histc", (f32(3, 9),), lambda op, a: op(a, min=-1.5, max=1.0)),
+]
+BAG_TABLE, ROWS, STARTS = f32(7, 3), i64(9, low=0, high=7), torch.tensor([0, 2, 2, 5])
+BAGS = (
+    lambda op, w, i, o: op(w, i, o)[0],
+    lambda op, w, i, o: op(w, i, o, False, 1)[0],
+    lambda op, w, i, o: op(w, i, o, False, 2)[0],
+    lambda op, w, i, o: op(w, i, o, mode=0, per_sample_weights=w[i, 0], sparse=True)[0],
+    lambda op, w, i, o: op(w, i, o, mode=2, include_last_offset=True)[0],
+    *(lambda op, w, i, o, mode=mode: op(w, i, o, mode=mode, padding_idx=3)[0] for mode in (0, 1, 2)),
+    lambda op, w, i, o: op(w, i, o, scale_grad_by_freq=True)[0],
+)
+CASES += [
+    case(name, (BAG_TABLE, rows, starts), *BAGS)
+    for name in ("_embedding_bag_forward_only", "_embedding_bag")
+    for rows, starts in ((ROWS, STARTS), (ROWS.int(), STARTS.int()))
+]
+
 # --- along one axis ---------------------------------------------------------------------------------------------
 
 TABLE, PLACES = f32(4, 6), torch.stack([torch.randperm(6)[:3] for _ in range(4)])  # none twice in a row

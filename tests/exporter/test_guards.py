@@ -168,9 +168,27 @@ def test_conditions_become_guards(captured, condition, guards):
 
 
 @pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("{} / 4 == 1.5", "((b / 4) == 1.5)"),
+        ("1.0 - {}**0.5 < 0", "((1.0 + (-1 * (b ** 0.5))) < 0)"),
+        ("-{} / 2 > -3.5", "((-1 * 3.5) < ((-1 * b) / 2))"),
+        ("math.trunc(torch.sym_float({}) * 0.4) != 3", "(trunc((b * 0.4)) != 3)"),
+        ("float({}) >= math.sqrt({} + 1)", "(sqrt((b + 1)) <= b)"),
+    ],
+)
+def test_conditions_on_floats_are_recorded(captured, condition, text):
+    inputs, scope, symbols, size = captured
+    with scope.deciding():
+        assert record_guards([condition.replace("{}", size)], inputs, symbols) == []
+    assert [str(one) for one in scope.conditions] == [text]
+
+
+@pytest.mark.parametrize(
     "condition",
     [
-        "{} / 4 == 1.5",
+        "{} / 4 == 1.4",
+        "math.log({}) < 9",
         "L['other'].size()[0] == 6",
         "__import__('os').getpid() == 1",
         "{} ==",
@@ -187,6 +205,6 @@ def test_other_conditions_are_given_back_and_never_executed(captured, condition)
 
 
 def test_a_condition_that_no_call_can_check_is_warned_of(monkeypatch):
-    monkeypatch.setattr("engine.exporter.torch_export.guards_of", lambda _program: ["L['x'].size()[0] / 4 == 1.5"])
+    monkeypatch.setattr("engine.exporter.torch_export.guards_of", lambda _program: ["math.log(L['x'].size()[0]) < 9"])
     with messages.warns(engine.GuardWarning):
         engine.compile(Thirds().eval(), (torch.randn(6, 4),))

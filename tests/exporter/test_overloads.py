@@ -100,6 +100,8 @@ def test_a_handler_takes_every_argument_of_the_schema_or_says_why_not(handler):
 
 REFUSED_VALUES = {
     ("scaled_dot_product_attention", "dropout_p"): "every other value is refused",
+    ("rrelu_with_noise_functional", "training"): "True is refused",
+    ("rrelu_with_noise_functional", "generator"): "only training reads it",
     ("_softmax", "half_to_float"): "torch refuses True on the cpu",
     ("_log_softmax", "half_to_float"): "torch refuses True on the cpu",
 }

@@ -122,8 +122,8 @@ REFUSED = [
         "torch interpolates uint8 by weights that it rounds",
         lambda x: functional.interpolate(x[None, None].to(torch.uint8), size=(5, 7), mode="bicubic"),
     ),
-    ("not exact as a float64", lambda x: torch.full((2,), 2**62 + 1)),
-    ("more than 8 axes", lambda x: x.sum() + torch.ones([2] * 5).repeat([2] * 5)),
+    ("not exact as a float64", lambda x: torch.full_like(x.long(), 2**62 + 1)),
+    ("more than 8 axes", lambda x: (x.sum() + torch.ones([2] * 5)).repeat([2] * 5)),
 ]
 
 

@@ -64,7 +64,7 @@ def infer_again(document: Document) -> bool:
     except Exception:  # noqa: BLE001  # the op's rule refuses it, or breaks: loading must find that out by itself
         return False
     document["types"] = [[t.dtype, formulas.encode(t.shape)] for t in types]
-    document["guards"] = [[g.relation, formulas.encode_terms(g.terms), g.holds] for g in scope.guards]
+    document["guards"] = formulas.encode_guards(scope)
     return True
 
 

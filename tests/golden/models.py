@@ -16,13 +16,13 @@ from torch import nn
 import engine
 
 FOLDER = Path(__file__).resolve().parent
-VERSIONS = (4,)
+VERSIONS = (4, 5)
 """Format versions of the files."""
 MAX_LENGTH = 12
 
 
 def file(name: str, version: int = VERSIONS[-1]) -> Path:
-    """The file ``program``, ``decoder``, ``images`` or ``encoded`` of a format version."""
+    """The file ``program``, ``decoder``, ``images`` or ``encoded`` of a format version; from 5 on ``numbers``, too."""
     return FOLDER / f"{name}-{version}.engine"
 
 
@@ -108,6 +108,14 @@ class Encoded(nn.Module):
         return self.down(torch.relu(self.up(self.table(ids))))
 
 
+class Numbers(nn.Module):
+    """Numbers that are formulas of sizes, one of them a float, and an interpolation."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.sum(-1, keepdim=True) / x.shape[-1] + x * x.shape[-1] ** -0.5
+        return nn.functional.interpolate(y.clamp(max=x.shape[-1] - 7), scale_factor=1.5, mode="linear")
+
+
 def image() -> torch.Tensor:
     """Input of `Images`: float32 [1, 3, 192, 192]."""
     return ((torch.arange(3 * 192 * 192) * 29 % 255) / 255).reshape(1, 3, 192, 192)
@@ -126,6 +134,8 @@ def main() -> None:
     engine.compile(set_weights(Images()), (image(),)).save(file("images"))
     engine.compile_decoder(set_weights(Tied()), MAX_LENGTH).save(file("decoder"))
     encoded = engine.Config(target="interpreter", precision="int4_weight")
+    sized = {"x": {2: torch.export.Dim("length", min=2, max=90)}}
+    engine.compile(Numbers().eval(), (torch.ones(1, 3, 8),), dynamic_shapes=sized).save(file("numbers"))
     engine.compile(set_weights(Encoded()), (torch.arange(10),), config=encoded).save(file("encoded"))
 
 

@@ -86,7 +86,16 @@ def test_what_the_cache_or_a_program_does_not_have_is_refused_with_the_reason_al
     assert "other sizes" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["Gemma2", "Cohere"])
-def test_logits_that_are_changed_behind_the_head_are_refused(name):
+def test_logits_that_are_limited_behind_the_head_are_refused():
     with messages.raises(ValueError):
-        CachedLM(network(name), 1, LONGEST)
+        CachedLM(network("Gemma2"), 1, LONGEST)
+
+
+@pytest.mark.parametrize(("name", "fields"), [("Cohere", {"logit_scale": 0.25}), ("Granite", {"logits_scaling": 8.0})])
+def test_logits_are_multiplied_as_the_model_multiplies_them(name, fields):
+    made = network(name, num_hidden_layers=1, **fields)
+    ids = torch.randint(2, 50, (2, 9), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = made(ids).logits[:, -1]
+        got = CachedLM(made, 2, LONGEST).eval()(ids, torch.zeros(2, dtype=torch.int64), torch.full((2,), 9))
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)

@@ -149,6 +149,25 @@ case("resample", "no_results", normal(2, 5), given(np.zeros((0, 2)), "int64"), n
 case("resample", "of_nothing", normal(2, 0), given([[-1], [-1]], "int64"), normal(2, 1), axis=1)
 case("resample", "special", given([FEW]), given([[0, 3], [1, -1], [2, 1], [5, 4]], "int64"), normal(4, 2), axis=1)
 
+# No element of an axis is taken twice for one of the result: the test finds them by their weights.
+for _mode, _size, _length, _columns, _how in (
+    ("nearest", 5, 13, 1, {}),
+    ("nearest", 9, 4, 1, {"step": 2.0}),
+    ("nearest", 6, 12, 2, {}),
+    ("nearest_exact", 7, 5, 1, {}),
+    ("linear", 8, 4, 2, {}),
+    ("linear", 12, 5, 3, {"dtype": "float64"}),
+    ("linear", 9, 5, 1, {"align_corners": True}),
+    ("cubic", 16, 4, 4, {}),
+    ("smooth_linear", 11, 4, 8, {"dtype": "float64"}),
+    ("smooth_cubic", 21, 4, 22, {"dtype": "float64"}),
+    ("window", 10, 4, 5, {}),
+    ("window", 3, 7, 2, {}),
+):
+    for _weights in (False, True):
+        _given = {"size": _size, "length": _length, "columns": _columns, "weights": _weights, **_how}
+        case("taps", f"{_mode}_{_size}_{_length}_{_weights}", mode=_mode, **_given)
+
 # Coordinates of which no step is rounded: torch, which gets float64 here, rounds them otherwise than the definition.
 for _dtype in FLOATS:
     case("grid_sample", _dtype, normal(2, 3, 4, 5, dtype=_dtype), eighths(2, 3, 2, 2, dtype=_dtype))

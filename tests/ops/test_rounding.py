@@ -251,7 +251,8 @@ def test_a_fused_op_rounds_at_its_declared_points_and_nowhere_else(op, dtype):
 
 
 def test_every_op_that_rounds_between_has_a_chain_and_so_has_every_op_that_passes_fuse():
-    between = {op.name for op in TABLE.values() if set(op.rounding.points) - {RESULT}}
+    # Coordinates of `taps` are rounded as torch rounds them: its cases compare them.
+    between = {op.name for op in TABLE.values() if set(op.rounding.points) - {RESULT}} - {"taps"}
     assert between == {"layer_norm", "rms_norm", "pointwise", "embedding_norm", "expand_depthwise"}
     fused = {name.removeprefix("fuse_") for name in passes.PASSES if name.startswith("fuse_")}
     # The first three add to other ops: linear, the convolutions and the norms. The last one makes `pointwise`, too.

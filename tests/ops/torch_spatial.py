@@ -103,6 +103,24 @@ def _resample(x, index, weight, axis):
     return torch.stack(rows, axis) if rows else empty
 
 
+def _taps(mode, size, length, columns, step, align_corners, dtype, weights):
+    """Where the result of torch for each column of a unit matrix is not zero, and what it is there."""
+    units = torch.eye(size, dtype=getattr(torch, dtype))[:, None, None]
+    if mode == "window":
+        dense = functional.adaptive_avg_pool2d(units, (1, length))
+    else:
+        kind = mode.removeprefix("smooth_")
+        name = {"linear": "bilinear", "cubic": "bicubic", "nearest_exact": "nearest-exact"}.get(kind, kind)
+        how = {"align_corners": align_corners, "antialias": kind != mode} if name.startswith("bi") else {}
+        to = {"scale_factor": (1.0, 1 / step)} if step else {"size": (1, length)}
+        dense = functional.interpolate(units, mode=name, **to, **how)
+    rows = [row.nonzero()[:, 0].tolist() for row in dense[:, 0, 0].t()]
+    if weights:
+        shares = [[float(dense[i, 0, 0, n]) for i in row] for n, row in enumerate(rows)]
+        return torch.tensor([row + [0.0] * (columns - len(row)) for row in shares], dtype=units.dtype)
+    return torch.tensor([row + [-1] * (columns - len(row)) for row in rows])
+
+
 def _grid_sample(x, grid, mode, padding, align_corners):
     return functional.grid_sample(x, grid, mode, padding, align_corners)
 
@@ -114,5 +132,6 @@ SPATIAL: dict[str, Any] = {
     "avg_pool": _avg_pool,
     "pad": _pad,
     "resample": _resample,
+    "taps": _taps,
     "grid_sample": _grid_sample,
 }

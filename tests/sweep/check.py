@@ -39,6 +39,10 @@ class Outcome:
     findings: list[str] = field(default_factory=list)
 
 
+_UNSAFE = ("nn.functional.embedding_bag",)
+"""Of other sizes its offsets are not sorted, and then eager torch reads outside of its memory."""
+
+
 def check_operator(operator: str, dtype: str, sizes: str, limit: int) -> Outcome:
     """Check about `limit` samples of an operator on one thread. Never raises: an error is a finding."""
     outcome = Outcome()
@@ -68,7 +72,7 @@ def check_sample(sample: Sample, sizes: str, outcome: Outcome) -> None:
             outcome.counts["refused"] += 1
             return
         _judge(program, sample, expected, f"{sample}, sizes {sizes}", outcome, "right")
-        for other in _list_other_sizes(sample) if shapes else []:
+        for other in _list_other_sizes(sample) if shapes and sample.operator not in _UNSAFE else []:
             _call_resized(program, sample, other, outcome)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.exporter.context import CallContext
+from engine.exporter.context import CallContext, Missing
 from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 
@@ -10,6 +10,15 @@ from engine.graph import Value
 @aten("gelu")
 def gelu(x: CallContext, self: Value, approximate: str) -> Value:
     return x.emit("gelu", self, approximate=approximate)
+
+
+@aten("rrelu_with_noise_functional", harmless={"noise": "only training reads it", "generator": "as noise"})
+def rrelu(x: CallContext, self: Value, lower: float, upper: float, training: bool) -> Value | list[Value | Missing]:
+    """At rest the mean of the slopes."""
+    if training:
+        x.refuse("training=True draws random numbers; pass training=self.training, or call eval() of this layer")
+    below = x.arithmetic("mul", self, (lower + upper) / 2, self.dtype)
+    return x.alone(x.emit("where", x.emit("lt", self, x.scalar(0, self.dtype)), below, self), "it is noise of training")
 
 
 def _softmax(op: str) -> None:

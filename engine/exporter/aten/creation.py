@@ -9,7 +9,7 @@ from engine.exporter.context import CallContext, Number
 from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
 from engine.ops.create import clamped_diagonal
-from engine.sizes import Size, whole
+from engine.sizes import Size, is_fixed, whole
 
 _DTYPE = {"dtype": FROM_META}
 _SIZED = {
@@ -57,9 +57,9 @@ def arange(x: CallContext, end: Number, start: Number = 0, step: Number = 1) -> 
         if all(isinstance(number, int | Size) for number in (start, end, step))
         else math.ceil((end - start) / step)
     )
-    if abs(start) >= 2**53 or abs(end) >= 2**53:
+    if any(is_fixed(one) and abs(one) >= 2**53 for one in (start, end)):
         x.refuse(f"an arange from {start} to {end} is not exact in float64")
-    return x.emit("arange", start=float(start), step=float(step), length=length, dtype=result.dtype)
+    return x.emit("arange", start=start, step=step, length=length, dtype=result.dtype)
 
 
 def _triangle(op: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from engine.exporter.context import CallContext, Number
 from engine.exporter.handlers import aten
 from engine.graph import Value
@@ -33,6 +35,16 @@ def linear(x: CallContext, input: Value, weight: Value, bias: Value | None) -> V
     if bias is None or bias.shape == weight.shape[:1]:
         return x.emit_named("linear", {"x": input, "weight": weight, "bias": bias})
     return x.emit("add", x.emit_named("linear", {"x": input, "weight": weight}), bias)
+
+
+@aten("bilinear")
+def bilinear(x: CallContext, input1: Value, input2: Value, weight: Value, bias: Value | None) -> Value:
+    """Input1 [.., m] times the weight [k, m, n] for all k and n, then times input2 [.., n]."""
+    (k, m, n), rows = weight.shape, math.prod(input1.shape[:-1])
+    wide = x.emit("matmul", x.reshape(input1, (rows, m)), x.reshape(x.permute(weight, (1, 0, 2)), (m, k * n)))
+    y = x.emit("matmul", x.reshape(wide, (rows, k, n)), x.reshape(input2, (rows, n, 1)))
+    y = x.reshape(y, x.result.shape)
+    return y if bias is None else x.emit("add", y, bias)
 
 
 def _scaled(x: CallContext, value: Value, factor: Number) -> Value:

@@ -14,6 +14,7 @@ from engine import dtypes
 from engine.exporter.context import CallContext, Number, Operand, torch_dtype
 from engine.exporter.handlers import FROM_META, aten
 from engine.graph import Value
+from engine.sizes import same
 
 
 def _is_float(dtype: str) -> bool:
@@ -149,7 +150,7 @@ _extreme_of_numbers("fmin", "minimum")
 
 def _times(x: CallContext, operand: Operand, alpha: Number) -> Value:
     value = x.cast(operand, x.result.dtype)
-    return value if alpha == 1 else x.emit("mul", value, x.scalar(alpha, value.dtype))
+    return value if same(alpha, 1) else x.emit("mul", value, x.scalar(alpha, value.dtype))
 
 
 @aten("add.Tensor", "add.Scalar")

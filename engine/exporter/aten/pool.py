@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from engine.exporter.aten.conv import batched, spread
-from engine.exporter.aten.resample import resampled
+from engine.exporter.aten.resample import make_taps, resampled
 from engine.exporter.context import CallContext, Missing
 from engine.exporter.handlers import aten
 from engine.graph import Value
+from engine.sizes import is_fixed, same
 
 Ints = Sequence[int]
 _INDICES = "positions of the largest elements are not computed: take the values alone"
@@ -59,24 +58,17 @@ for _axes in (1, 2, 3):
 # --- as many windows as a size asks for -------------------------------------------------------------------------
 
 
-def _taps(size: int, count: int) -> np.ndarray:
-    """Elements floor(i * size / count) to ceil((i + 1) * size / count) of each window i: [count, taps], else -1."""
-    size, count = int(size), int(count)  # the windows are computed for these alone
-    first = np.arange(count) * size // count
-    last = -(-(np.arange(count) + 1) * size // count)
-    places = first[:, None] + np.arange(int(max(last - first, default=0)))
-    return np.where(places < last[:, None], places, -1)
-
-
 def _pool_equal(
     x: CallContext, axes: int, value: Value, output_size: Ints, reduction: str, op: str, **more: Any
 ) -> Value | None:
     """The result where all windows have one size."""
     spatial, requested = value.shape[len(value.shape) - axes :], spread(output_size, axes)
-    if all(n == 1 for n in requested):
+    if all(same(n, 1) for n in requested):
         over = tuple(range(len(value.shape) - axes, len(value.shape)))
         return x.emit(reduction, value, axes=over, keepdims=True)
-    if all(n and size % n == 0 for size, n in zip(spatial, requested, strict=True)):
+    if is_fixed((*spatial, *requested)) and all(
+        n and size % n == 0 for size, n in zip(spatial, requested, strict=True)
+    ):
         kernel = [size // n for size, n in zip(spatial, requested, strict=True)]
         return _pool(x, op, axes, value, kernel, (), (0,), **more)
     return None
@@ -87,12 +79,18 @@ def _adaptive_avg(x: CallContext, axes: int, value: Value, output_size: Ints) ->
     pooled = _pool_equal(x, axes, value, output_size, "mean", "avg_pool")
     if pooled is not None:
         return pooled
-    steps = []
-    spatial, requested = value.shape[len(value.shape) - axes :], spread(output_size, axes)
-    for axis, (size, n) in enumerate(zip(spatial, requested, strict=True), len(value.shape) - axes):
-        taps = _taps(size, n)
-        steps.append((axis, taps, 1 / np.maximum(1, np.sum(taps >= 0, axis=1, keepdims=True)) * np.ones(taps.shape)))
-    return resampled(x, value, steps)
+    dtype = "float64" if value.dtype == "float64" else "float32"
+    return resampled(x, value, list(_windows(x, axes, value, output_size, dtype)))
+
+
+def _windows(
+    x: CallContext, axes: int, value: Value, output_size: Ints, dtype: str
+) -> Iterator[tuple[int, Value, Value]]:
+    """(axis, index, weight) of each axis for which windows are asked."""
+    for axis, n in enumerate(spread(output_size, axes), len(value.shape) - axes):
+        if not same(size := value.shape[axis], n):
+            most = size // n + 2 if is_fixed(n) and n else size
+            yield axis, *make_taps(x, "window", size, n, None, most, align=False, dtype=dtype)
 
 
 def _adaptive_max(x: CallContext, axes: int, value: Value, output_size: Ints) -> Value:
@@ -100,14 +98,11 @@ def _adaptive_max(x: CallContext, axes: int, value: Value, output_size: Ints) ->
     pooled = _pool_equal(x, axes, value, output_size, "amax", "max_pool", dilation=(1,) * axes)
     if pooled is not None:
         return pooled
-    for axis, n in enumerate(spread(output_size, axes), len(value.shape) - axes):
-        taps = _taps(value.shape[axis], n)
-        places = np.where(taps < 0, taps[:, :1], taps)
-        parts = x.emit("index_select", value, x.constant(places.reshape(-1)), axis=axis)
-        if n == 0:
-            value = parts  # there is no window to take the largest of
-            continue
-        apart = x.reshape(parts, (*value.shape[:axis], *places.shape, *value.shape[axis + 1 :]))
+    for axis, index, _weight in _windows(x, axes, value, output_size, "float32"):
+        n, taps = index.shape
+        places = x.emit("maximum", index, x.slice(index, 1, 0, 1))  # the first one of a window for absent ones
+        parts = x.emit("index_select", value, x.reshape(places, (n * taps,)), axis=axis)
+        apart = x.reshape(parts, (*value.shape[:axis], n, taps, *value.shape[axis + 1 :]))
         value = x.emit("amax", apart, axes=(axis + 1,), keepdims=False)
     return value
 

@@ -172,6 +172,15 @@ _NORMS: dict[float, Callable[..., Value]] = {
 }
 
 
+@aten("_cdist_forward", harmless={"compute_mode": "whether a product may stand for the squares, which rounds more"})
+def cdist(x: CallContext, x1: Value, x2: Value, p: float) -> Value:
+    """The norm of each row of x1 less each row of x2."""
+    one = x.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
+    other = x.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    apart = x.emit("abs", x.emit("sub", one, other))
+    return _NORMS.get(p, _sum_of_powers)(x, apart, p, {"axes": (len(apart.shape) - 1,), "keepdims": False})
+
+
 @aten("linalg_vector_norm", harmless=_DTYPE)
 def vector_norm(x: CallContext, self: Value, ord: Number, dim: Dims, keepdim: bool) -> Value:
     """Half precision is widened first: squares of it overflow."""

@@ -1,13 +1,9 @@
-"""Padding, and interpolation: where torch reads for each element of the result, worked out while exporting.
-
-Coordinates are computed in the types in which torch computes them: at the border between two elements another rounding
-would choose the other one.
-"""
+"""Padding, and interpolation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,9 +11,10 @@ from engine import dtypes
 from engine.exporter.context import CallContext, Number
 from engine.exporter.handlers import aten
 from engine.graph import Value
-from engine.ops import MAX_RANK
+from engine.ops import MAX_RANK, TABLE
+from engine.sizes import is_fixed, same
 
-Step = tuple[int, np.ndarray, np.ndarray]  # axis, which elements [M, taps] (-1: none), how much of each
+Step = tuple[int, Value, Value]  # axis, which elements [M, taps] (-1: none), how much of each
 
 # --- padding ----------------------------------------------------------------------------------------------------
 
@@ -63,47 +60,60 @@ def resampled(x: CallContext, value: Value, steps: Sequence[Step]) -> Value:
     dtype = value.dtype
     wide = "float64" if dtype == "float64" else "float32"
     y = x.cast(value, wide)
-    for axis, taps, shares in steps:
-        y = x.emit("resample", y, x.constant(taps), x.constant(shares.astype(wide)), axis=axis)
+    for axis, index, weight in steps:
+        y = x.emit("resample", y, index, weight, axis=axis)
     return x.cast(y, dtype)
 
 
-def _scales(
-    x: CallContext, value: Value, factors: Sequence[float | None] | None, real: Any
-) -> list[tuple[int, int, int, Any]]:
-    """(axis, size, requested size, elements a step) of each spatial axis; the step is from the factor if given."""
+def make_taps(
+    x: CallContext, mode: str, size: int, length: int, factor: float | None, most: int, *, align: bool, dtype: str
+) -> tuple[Value, Value]:
+    """Index and weight for the op `resample` of an axis of `size` to one of `length`, `most` columns at most."""
+    step = 1.0 / factor if factor is not None and factor > 0 else 0.0
+    given = {"mode": mode, "size": size, "length": length, "columns": most, "step": step}
+    attributes = TABLE["taps"].complete({**given, "align_corners": align, "dtype": dtype})
+    both = attributes, attributes | {"weights": True}
+    if not is_fixed((size, length)):
+        return x.emit("taps", **both[0]), x.emit("taps", **both[1])
+    places, shares = (TABLE["taps"].reference(**one) for one in both)
+    used = (places >= 0).any(0)
+    used[:1] = True  # also where the result is empty
+    return x.constant(places[:, used]), x.constant(shares[:, used])
+
+
+def _axes(
+    x: CallContext, value: Value, factors: Sequence[float | None] | None
+) -> Iterator[tuple[int, int, int, float | None]]:
+    """(axis, size, requested size, factor if it is given) of each spatial axis."""
     axes = len(value.shape) - 2
-    rows = []
     for axis, factor in enumerate(factors or [None] * axes, 2):
-        size, requested = int(value.shape[axis]), int(x.result.shape[axis])  # the weights are computed for these alone
-        step = real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(requested)
-        rows.append((axis, size, requested, step))
-    return rows
+        yield axis, value.shape[axis], x.result.shape[axis], factor
 
 
-def _nearest(x: CallContext, value: Value, factors: Sequence[float | None] | None, shift: float) -> Value:
+def _nearest(x: CallContext, value: Value, factors: Sequence[float | None] | None, mode: str) -> Value:
     """Elements repeated where all axes grow by whole numbers, which are views and one copy; else selected."""
-    chosen = {}
-    for axis, size, requested, step in _scales(x, value, factors, np.float32):
-        steps = (np.arange(requested, dtype=np.float32) + np.float32(shift)) * step
-        places = np.minimum(np.floor(steps).astype(np.int64), size - 1)
-        if requested == size and not shift:
-            places = np.arange(size)
-        elif requested == 2 * size and not shift:
-            places = np.arange(requested) // 2
-        chosen[axis] = places
-    repeats = {axis: _repeats(places, value.shape[axis]) for axis, places in chosen.items()}
+    rows = list(_axes(x, value, factors))
+    chosen = {
+        axis: make_taps(x, mode, size, requested, factor, 1, align=False, dtype="float32")[0]
+        for axis, size, requested, factor in rows
+    }
+    repeats = {axis: _repeats(chosen[axis], size, requested, factor) for axis, size, requested, factor in rows}
     if all(repeats.values()) and len(value.shape) + len(repeats) <= MAX_RANK:
         return _repeated(x, value, repeats)
-    for axis, places in chosen.items():
-        value = x.emit("index_select", value, x.constant(places), axis=axis)
+    for axis, index in chosen.items():
+        value = x.emit("index_select", value, x.reshape(index, index.shape[:1]), axis=axis)
     return value
 
 
-def _repeats(places: np.ndarray, size: int) -> int:
-    """How often each of `size` elements is taken in turn; 0 where that is not one number."""
-    times = len(places) // size if size else 0
-    return times if np.array_equal(places, np.repeat(np.arange(size), times)) else 0
+def _repeats(index: Value, size: int, requested: int, factor: float | None) -> int:
+    """How often each of `size` elements is taken in turn; 0 where that is not one number. Where sizes are formulas, a
+    power of 2, by which torch's coordinates are exact.
+    """
+    if index.is_constant:
+        times = requested // size if size else 0
+        return times if np.array_equal(index.elements[:, 0], np.repeat(np.arange(size), times)) else 0
+    found = (times for times in (1, 2, 4, 8, 16) if factor in (None, times) and same(requested, size * times))
+    return next(found, 0)
 
 
 def _repeated(x: CallContext, value: Value, repeats: dict[int, int]) -> Value:
@@ -116,69 +126,18 @@ def _repeated(x: CallContext, value: Value, repeats: dict[int, int]) -> Value:
     return x.reshape(x.expand(x.reshape(value, apart), wide), x.result.shape)
 
 
-def _sources(size: int, requested: int, step: Any, *, align: bool, real: Any) -> np.ndarray:
-    """Where each element of the result lies among those of the input."""
-    places = np.arange(requested).astype(real)
-    if align:
-        return np.asarray(places * (real(size - 1) / real(requested - 1) if requested > 1 else real(0)))
-    return np.asarray(step * (places + real(0.5)) - real(0.5))
-
-
-def _linear_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The elements on either side, by their distance."""
-    at = np.maximum(sources, 0)
-    first = np.minimum(np.floor(at).astype(np.int64), size - 1)
-    behind = np.clip(at - first, 0, 1).astype(sources.dtype)
-    return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([1 - behind, behind], 1)
-
-
-def _cubic(distance: np.ndarray, a: float = -0.75) -> np.ndarray:
-    """Keys's cubic (1981); `a` is its free parameter."""
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-
-
-def _cubic_step(size: int, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two elements on either side, by the cubic."""
-    first = np.minimum(np.floor(sources).astype(np.int64), size - 1)
-    t = np.clip(sources - first, 0, 1).astype(sources.dtype)
-    weight = _cubic(np.abs(t[:, None] - np.arange(-1, 3)))
-    return np.clip(first[:, None] + np.arange(-1, 3), 0, size - 1), weight
-
-
-def _smooth_step(size: int, requested: int, step: float, *, cubic: bool) -> tuple[np.ndarray, np.ndarray]:
-    """With antialiasing: of a picture that shrinks, all elements that an element of the result covers, and more."""
-    centre, stretch = step * (np.arange(requested) + 0.5), max(step, 1.0)
-    reach = stretch * (2 if cubic else 1)
-    first = np.maximum((centre - reach + 0.5).astype(np.int64), 0)
-    end = np.minimum((centre + reach + 0.5).astype(np.int64), size)
-    taps = first[:, None] + np.arange((end - first).max())
-    distance = np.abs(taps + 0.5 - centre[:, None]) / stretch
-    weight = np.where(taps < end[:, None], _cubic(distance, -0.5) if cubic else np.maximum(1 - distance, 0), 0)
-    return np.where(taps < end[:, None], taps, -1), weight / weight.sum(1, keepdims=True)
-
-
 def _interpolated(
-    x: CallContext,
-    value: Value,
-    factors: Sequence[float | None] | None,
-    *,
-    align: bool,
-    cubic: bool = False,
-    smooth: bool = False,
+    x: CallContext, value: Value, factors: Sequence[float | None] | None, mode: str, *, align: bool = False
 ) -> Value:
-    real = np.float64 if value.dtype == "float64" else np.float32
+    wide = "float64" if value.dtype == "float64" else "float32"
     steps: list[Step] = []
-    for axis, size, requested, step in _scales(x, value, factors, real):
-        if smooth:
-            step = step if not align else (size - 1) / (requested - 1) if requested > 1 else 0.0
-            steps.append((axis, *_smooth_step(size, requested, float(step), cubic=cubic)))
-            continue
-        if size == requested and not cubic:
+    for axis, size, requested, factor in _axes(x, value, factors):
+        if mode == "linear" and same(size, requested):
             continue  # each element is its own source, whatever the factor says
-        sources = _sources(size, requested, step, align=align, real=real)
-        steps.append((axis, *(_cubic_step if cubic else _linear_step)(size, sources)))
+        if mode.startswith("smooth") and align:
+            size, requested = int(size), int(requested)
+        most = {"linear": 2, "cubic": 4}.get(mode) or _count_smooth(mode, size, requested, None if align else factor)
+        steps.append((axis, *make_taps(x, mode, size, requested, factor, most, align=align, dtype=wide)))
     if steps and dtypes.dtype(value.dtype).kind != "float":
         x.refuse(
             f"torch interpolates {value.dtype} by weights that it rounds in its own way; cast the tensor to a float"
@@ -187,59 +146,65 @@ def _interpolated(
     return resampled(x, value, steps[::-1])
 
 
+def _count_smooth(mode: str, size: int, requested: int, factor: float | None) -> int:
+    """The most elements that one of the result covers, with antialiasing."""
+    stretch = size // requested + 1 if factor is None else math.ceil(max(1 / factor, 1))
+    return (4 if mode == "smooth_cubic" else 2) * stretch + 2
+
+
 _SIZE = "torch's result has this shape"
 _VEC = {"output_size": _SIZE}
 
 
 @aten("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", harmless=_VEC)
 def nearest_vec(x: CallContext, input: Value, scale_factors: Sequence[float] | None) -> Value:
-    return _nearest(x, input, scale_factors, 0.0)
+    return _nearest(x, input, scale_factors, "nearest")
 
 
 @aten("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec", harmless=_VEC)
 def nearest_exact_vec(x: CallContext, input: Value, scale_factors: Sequence[float] | None) -> Value:
-    return _nearest(x, input, scale_factors, 0.5)
+    return _nearest(x, input, scale_factors, "nearest_exact")
 
 
 @aten("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", harmless=_VEC)
 def linear_vec(x: CallContext, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
-    return _interpolated(x, input, scale_factors, align=align_corners)
+    return _interpolated(x, input, scale_factors, "linear", align=align_corners)
 
 
 @aten("upsample_bicubic2d.vec", harmless=_VEC)
 def bicubic_vec(x: CallContext, input: Value, align_corners: bool, scale_factors: Sequence[float] | None) -> Value:
-    return _interpolated(x, input, scale_factors, align=align_corners, cubic=True)
+    return _interpolated(x, input, scale_factors, "cubic", align=align_corners)
 
 
 @aten("upsample_nearest1d", harmless=_VEC)  # this and those below: after torch's own decompositions
 def nearest1d(x: CallContext, self: Value, scales: float | None) -> Value:
-    return _nearest(x, self, [scales], 0.0)
+    return _nearest(x, self, [scales], "nearest")
 
 
 @aten("upsample_nearest2d", harmless=_VEC)
 def nearest2d(x: CallContext, self: Value, scales_h: float | None, scales_w: float | None) -> Value:
-    return _nearest(x, self, [scales_h, scales_w], 0.0)
+    return _nearest(x, self, [scales_h, scales_w], "nearest")
 
 
 @aten("upsample_bilinear2d", harmless=_VEC)
 def bilinear2d(
     x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
 ) -> Value:
-    return _interpolated(x, self, [scales_h, scales_w], align=align_corners)
+    return _interpolated(x, self, [scales_h, scales_w], "linear", align=align_corners)
 
 
 @aten("_upsample_bilinear2d_aa", harmless=_VEC)
 def smooth_bilinear2d(
     x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
 ) -> Value:
-    return _interpolated(x, self, [scales_h, scales_w], align=align_corners, smooth=True)
+    return _interpolated(x, self, [scales_h, scales_w], "smooth_linear", align=align_corners)
 
 
 @aten("_upsample_bicubic2d_aa", harmless=_VEC)
 def smooth_bicubic2d(
     x: CallContext, self: Value, align_corners: bool, scales_h: float | None, scales_w: float | None
 ) -> Value:
-    return _interpolated(x, self, [scales_h, scales_w], align=align_corners, cubic=True, smooth=True)
+    return _interpolated(x, self, [scales_h, scales_w], "smooth_cubic", align=align_corners)
 
 
 @aten("grid_sampler_2d")

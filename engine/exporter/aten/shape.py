@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from engine.exporter.context import CallContext, Number
+from engine.exporter.context import CallContext, Element, Number
 from engine.exporter.handlers import aten
 from engine.graph import Value
 from engine.ops import MAX_RANK
@@ -173,8 +173,13 @@ def _selected(x: CallContext, value: Value, axis: int, index: int) -> Value:
 
 
 @aten("select.int")
-def select(x: CallContext, self: Value, dim: int, index: int) -> Value:
+def select(x: CallContext, self: Value, dim: int, index: int | Element) -> Value:
     axis = x.axis(dim, len(self.shape))
+    if isinstance(index, Element):
+        place = x.cast(index.value, "int64")
+        behind = x.emit("add", place, x.scalar(self.shape[axis], "int64"))
+        place = x.emit("where", x.emit("lt", place, x.scalar(0, "int64")), behind, place)
+        return x.reshape(x.emit("index_select", self, x.reshape(place, (1,)), axis=axis), x.result.shape)
     return _selected(x, self, axis, index + self.shape[axis] if index < 0 else index)
 
 

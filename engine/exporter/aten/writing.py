@@ -9,7 +9,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.exporter.aten.indexing import positions
-from engine.exporter.context import CallContext, Operand
+from engine.exporter.context import CallContext, Missing, Number, Operand
 from engine.exporter.handlers import aten
 from engine.graph import Value
 
@@ -96,6 +96,57 @@ def one_hot(x: CallContext, self: Value, num_classes: int) -> Value:
         x.refuse("without num_classes the result's shape depends on the values of tensors")
     places = x.reshape(positions(x, self), (*self.shape, 1))
     return _scattered(x, x.fill(0, x.result), -1, places, 1, "none")
+
+
+_MAXIMUM = 2
+
+
+@aten("histc")
+def histc(x: CallContext, self: Value, bins: int, min: Number, max: Number) -> Value:
+    """How many elements each of the equal bins from `min` to `max` has, `max` in the last one."""
+    if min >= max:
+        x.refuse("its bounds are the least and the largest element; give min and max")
+    value, dtype = x.reshape(self, (math.prod(self.shape),)), self.dtype
+    low, high = x.scalar(min, dtype), x.scalar(max, dtype)
+    share = x.emit("mul", x.emit("sub", value, low), x.scalar(bins, dtype))
+    place = x.cast(x.emit("div", share, x.emit("sub", high, low)), "int64")
+    place = x.emit("add", x.emit("minimum", place, x.scalar(bins - 1, "int64")), x.scalar(1, "int64"))
+    is_inside = x.emit("logical_and", x.emit("ge", value, low), x.emit("le", value, high))
+    place = x.emit("where", is_inside, place, x.scalar(0, "int64"))  # 0: in no bin
+    zeros = x.expand(x.scalar(0, "int64"), (bins + 1,))
+    return x.cast(x.slice(_scattered(x, zeros, 0, place, 1, "sum"), 0, 1, bins + 1), self.dtype)
+
+
+@aten(
+    "_embedding_bag_forward_only",
+    "_embedding_bag",
+    harmless=dict.fromkeys(("scale_grad_by_freq", "sparse"), "concerns gradients"),
+)
+def embedding_bag(
+    x: CallContext,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    mode: int,
+    per_sample_weights: Value | None,
+    include_last_offset: bool,
+    padding_idx: int,
+) -> Value | list[Value | Missing]:
+    """The sum, mean or maximum of the rows from each offset on to the next one; zeros where there are none."""
+    length, (bags, width) = indices.shape[0], x.result.shape
+    is_end_ignored = include_last_offset and mode == _MAXIMUM  # of the last bag, as torch does
+    starts = x.slice(offsets, 0, 0, bags) if is_end_ignored else offsets
+    begun = _scattered(x, x.expand(x.scalar(0, "int64"), (length + 1,)), 0, starts, 1, "sum")
+    bag = x.emit("sub", x.slice(x.emit("cumsum", begun, axis=0), 0, 0, length), x.scalar(1, "int64"))
+    kept = x.emit("ne", indices, x.scalar(padding_idx, indices.dtype))
+    bag = x.emit("where", kept, bag, x.scalar(bags, "int64"))  # one more, which nobody reads
+    rows = x.emit("embedding", weight, positions(x, indices))
+    if per_sample_weights is not None:
+        rows = x.emit("mul", rows, x.reshape(per_sample_weights, (length, 1)))
+    zeros = x.expand(x.scalar(0, weight.dtype), (bags + 1, width))
+    bag = x.expand(x.reshape(bag, (length, 1)), rows.shape)
+    y = scatter_reduce(x, zeros, 0, bag, rows, ("sum", "mean", "amax")[mode], include_self=False)
+    return x.alone(x.slice(y, 0, 0, bags), "only the reduced rows are computed")
 
 
 # --- at any axes, or by a mask ----------------------------------------------------------------------------------

@@ -104,24 +104,27 @@ class Weights(Prepared):
     def __init__(self) -> None:
         self.packed: dict[Hashable, Packed] = {}
         self.packing_seconds = 0.0
-        self._plain: dict[Hashable, np.ndarray] = {}
+        self._plain: weakref.WeakValueDictionary[Hashable, np.ndarray] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
 
     def add(self, plan: BoundPlan, user: object, lanes: int = 1) -> list[tuple[Hashable, np.ndarray]]:
         """Make all constants that `plan` reads, in `lanes` threads. Returns the key and the memory of each operand.
 
-        The operands are those of `list_operands`. Packed ones stay in memory as long as the executable `user` exists.
+        The operands are those of `list_operands`. Packed ones stay in memory as long as the executable `user` exists,
+        plain ones as long as somebody keeps the array.
         ProgramError or OSError if a constant is in a file that is damaged or cannot be read.
         """
         operands = list_operands(plan)
         with self._lock:
             self._drop_unused()
-            self._make(operands, lanes)
+            plain = dict(self._plain)
+            self._make(operands, lanes, plain)
+            self._plain.update(plain)
             found = []
             for _step, _position, _value, key in operands:
                 if (packed := self.packed.get(key)) is not None:
                     packed.users.add(user)
-                found.append((key, self._plain[key] if packed is None else packed.data))
+                found.append((key, plain[key] if packed is None else packed.data))
             return found
 
     @property
@@ -145,10 +148,12 @@ class Weights(Prepared):
             release(packed.data)
             del self.packed[key]
 
-    def _make(self, operands: Sequence[tuple[Step, int, Value, Hashable]], lanes: int) -> None:
-        """Pack and keep what is not there yet, constant by constant, in `lanes` threads."""
+    def _make(
+        self, operands: Sequence[tuple[Step, int, Value, Hashable]], lanes: int, plain: dict[Hashable, np.ndarray]
+    ) -> None:
+        """Pack and keep, or add to `plain`, what is not there yet, constant by constant, in `lanes` threads."""
         began = time.perf_counter()
-        fresh = {one[3]: one for one in operands if one[3] not in self.packed and one[3] not in self._plain}
+        fresh = {one[3]: one for one in operands if one[3] not in self.packed and one[3] not in plain}
         layouts = {key: step.planned.packed.get(position) for key, (step, position, _value, _key) in fresh.items()}
         memory = _allocate({key: layout for key, layout in layouts.items() if layout is not None})
         tasks: dict[Constant, Task] = {}
@@ -163,12 +168,12 @@ class Weights(Prepared):
         def run_large() -> None:
             buffer = _buffer_for(tasks[constant] for constant in large)
             for constant in large:
-                self._run(constant, tasks[constant], buffer)
+                self._run(constant, tasks[constant], buffer, plain)
 
         def run_small(constant: Constant) -> None:
             if not hasattr(buffers, "own"):
                 buffers.own = _buffer_for(tasks[constant] for constant in small)
-            self._run(constant, tasks[constant], buffers.own)
+            self._run(constant, tasks[constant], buffers.own, plain)
 
         total = sum(data.nbytes for data in memory.values())
         total += sum(value.type.nbytes for key, (_step, _position, value, _key) in fresh.items() if key not in memory)
@@ -177,11 +182,11 @@ class Weights(Prepared):
             self.packed |= {key: one for key, one in task.items() if isinstance(one, Packed)}
         self.packing_seconds += time.perf_counter() - began
 
-    def _run(self, constant: Constant, task: Task, buffer: np.ndarray) -> None:
+    def _run(self, constant: Constant, task: Task, buffer: np.ndarray, plain: dict[Hashable, np.ndarray]) -> None:
         """Make what `task` lists. `buffer` has room for a constant that is in a file."""
         for key, value in task.items():
             if isinstance(value, Value):
-                self._plain[key] = constant.own(find_constant_of(value)[1])
+                plain[key] = constant.own(find_constant_of(value)[1])
         packed = [one for one in task.values() if isinstance(one, Packed)]
         for value in dict.fromkeys(one.value for one in packed):
             source = _source(value, buffer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Hashable
 from functools import partial
 from typing import Any
@@ -17,12 +18,12 @@ from engine.targets.triton.device import TritonDevice
 class Constants(Prepared):
     """Constants on the device. A borrowed one is read from there afterwards, so that it is not in host memory as well.
 
-    `values` has what was uploaded, by type and identity of a constant's form.
+    `values` has what was uploaded and is still read, by type and identity of a constant's form.
     """
 
     def __init__(self, device: TritonDevice) -> None:
         self._device = device
-        self.values: dict[Hashable, Any] = {}
+        self.values: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         self.packing_seconds = 0.0
 
     def upload(self, plan: BoundPlan) -> list[Any]:
@@ -32,15 +33,17 @@ class Constants(Prepared):
         """
         began = time.perf_counter()
         keys = {value: value.key for value in plan.constants}
-        missing = [value for value, key in keys.items() if key not in self.values]
+        found = dict(self.values)
+        missing = [value for value, key in keys.items() if key not in found]
         sizes = {value: -(-value.type.nbytes // ALIGNMENT) * ALIGNMENT for value in missing}
         memory, start = self._device.allocate(sum(sizes.values())), 0
         for value, size in sizes.items():
-            there = self.values[keys[value]] = memory.value(start, value.type)
+            there = found[keys[value]] = memory.value(start, value.type)
             self._device.write(there, value.elements)
             constant, views = find_constant_of(value)
             if constant.state == "borrowed":
                 constant.pack(partial(self._device.read, there), views)
             start += size
         self.packing_seconds += time.perf_counter() - began
-        return [self.values[key] for key in keys.values()]
+        self.values.update(found)
+        return [found[key] for key in keys.values()]

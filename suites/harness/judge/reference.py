@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from engine.exporter.torch_internals import TorchDispatchMode, is_mutable, tree_map
+from engine.exporter.torch_internals import TorchDispatchMode, tree_map, writes
 from suites import models
 from suites.backends import stepwise
 from suites.backends._buffers import Buffers
@@ -43,7 +43,7 @@ class Upcast(TorchDispatchMode):
     """While entered, every operator that is asked for a smaller floating dtype, or given one, works in float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        lift = _lift_dtype if is_mutable(func) else _lift  # a written tensor must stay itself
+        lift = _lift_dtype if writes(func) else _lift  # a written tensor must stay itself
         return func(*tree_map(lift, args), **tree_map(lift, kwargs or {}))
 
 

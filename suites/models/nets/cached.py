@@ -7,6 +7,7 @@ tokens.
 
 from __future__ import annotations
 
+import math
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,12 +19,11 @@ NAME = "cached"
 USUAL = {
     "attention_chunk_size": None,
     "final_logit_softcapping": None,
-    "lm_head_multiplier": 1,
-    "logit_scale": 1,
-    "logits_scaling": 1,
 }
 """Fields of configurations that change what the model computes outside of its layers' attention, and the values that
 change nothing."""
+FACTORS = {"lm_head_multiplier": 1, "logit_scale": 1, "logits_scaling": -1}
+"""Fields of configurations by which a model multiplies its logits; -1: by which it divides them."""
 NEUTRAL = frozenset({"cache_position", "output_attentions", "past_key_values", "position_ids", "use_cache"})
 """What layers hand to their attention and change nothing here."""
 _current: ContextVar[CachedLM] = ContextVar("current")  # the model whose forward runs, for its attention layers
@@ -48,7 +48,7 @@ class CachedLM(nn.Module):
         max_length: tokens that the cache holds a text.
 
     Raises:
-        ValueError: the network changes its logits behind its head, or attends to chunks of the text. In `forward`: a
+        ValueError: the network limits its logits behind its head, or attends to chunks of the text. In `forward`: a
             layer has another attention than that of transformers' interface, or asks it for more than a window.
     """
 
@@ -59,6 +59,8 @@ class CachedLM(nn.Module):
             found = getattr(config, name, None)
             if found is not None and found != usual:
                 raise ValueError(f"{type(network).__name__} has {name}={found!r}, which CachedLM does not have")
+        factors = ((getattr(config, name, None) or 1) ** power for name, power in FACTORS.items())
+        self.factor = math.prod(factors)
         config._attn_implementation = NAME  # noqa: SLF001  # transformers has no other way to set it on a made model
         self.network = network
         self.max_length = max_length
@@ -86,7 +88,8 @@ class CachedLM(nn.Module):
             )
         if count > 1:
             hidden = hidden[torch.arange(batch, device=ids.device), lengths - position - 1]
-        return self.network.get_output_embeddings()(hidden.reshape(batch, -1))
+        logits = self.network.get_output_embeddings()(hidden.reshape(batch, -1))
+        return logits if self.factor == 1 else logits * self.factor
 
     def attend(
         self,
