@@ -94,7 +94,7 @@ def copy_graph(graph: Graph) -> Graph:
 def specialise(graph: Graph, values: Mapping[str, int]) -> Graph:
     """The graph for these sizes. Checks every rule of the op table; once for all nodes of one kind.
 
-    Nodes that only make a number (`Node.is_number`) become constants.
+    Nodes that only make a number, or what no kernel makes, become constants.
 
     ShapeError if a size is out of its range, or the sizes break a guard or a rule.
     """
@@ -120,7 +120,7 @@ def specialise(graph: Graph, values: Mapping[str, int]) -> Graph:
         return attributes[kinds.varying[position]] if position in kinds.varying else node.attributes
 
     made = _copy(graph, sizes.Scope(), copy, attributes_of)
-    numbers = [node for node in made.nodes if node.is_number]
+    numbers = [one for one in made.nodes if not one.inputs and not (one.output.shape and one.op.has_kernels)]
     for node in numbers:
         _make_constant(node)
     made.remove(numbers)

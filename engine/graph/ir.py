@@ -198,11 +198,6 @@ class Node:
     def input_types(self) -> list[TensorType | None]:
         return _types(self._inputs)
 
-    @property
-    def is_number(self) -> bool:
-        """True if the node makes a number, or what no kernel makes, of sizes alone. It is computed with these."""
-        return not self._inputs and not (self.output.shape and self.op.has_kernels)
-
     def flops(self) -> int:
         """Arithmetic operations of one run; 0 for a view."""
         if self.op.view is not None:
