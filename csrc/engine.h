@@ -182,10 +182,10 @@ void eb_make_dense(void *to, const void *from, int32_t size, int32_t rank, const
  * The pointer is a cblas_sgemm with 32-bit integers. Kernels of variant "openblas" are not applicable without it. */
 void eb_set_sgemm(void *cblas_sgemm);
 
-/* Roofs of the calling thread: FLOP/s of independent fused multiply-adds by the best that `isa` allows, NULL by the best
- * of the machine (0: not on this machine), and bytes/s of reading `bytes` (4096 at least) again and again with the
+/* Roofs of the calling thread: operations/s of independent multiply-adds ("fp32", "bf16", "int8") by the best that `isa` allows, NULL
+ * by the best of the machine (0: not on this machine), and bytes/s of reading `bytes` (4096 at least) again and again with the
  * widest loads. */
-double eb_measure_fma(const char *isa, double at_least_seconds);
+double eb_measure_arithmetic(const char *what, const char *isa, double at_least_seconds);
 double eb_measure_read(const void *data, int64_t bytes, double at_least_seconds);
 /* Bytes/s, read and written counted both, of copying `bytes` to an address aligned to 64 with stores past the caches. */
 double eb_measure_copy(void *to, const void *from, int64_t bytes, double at_least_seconds);

@@ -17,20 +17,26 @@
 #include "measure.h"
 #include "memory.h"
 
-#define ROW(isa) extern const eb_roof_loop eb_compute_##isa, eb_read_##isa, eb_copy_##isa;
+#define ROW(isa) extern const eb_roof_loop eb_compute_##isa, eb_bytes_##isa, eb_read_##isa, eb_copy_##isa;
 EB_VECTOR_ISAS(ROW)
 #undef ROW
-extern const eb_roof_loop eb_dot_avx512bf16, eb_dot_avx512vnni;
+extern const eb_roof_loop eb_dot_avx512bf16, eb_bytes_avx512vnni, eb_bytes_avxvnni, eb_bytes_neondot;
 
 /* Of one kind the most capable first. */
 static const eb_roof_loop *const roofs[] = {
 #ifdef EB_BUILD_AVX512VNNI
-    &eb_dot_avx512vnni,
+    &eb_bytes_avx512vnni,
+#endif
+#ifdef EB_BUILD_AVXVNNI
+    &eb_bytes_avxvnni,
+#endif
+#ifdef EB_BUILD_NEONDOT
+    &eb_bytes_neondot,
 #endif
 #ifdef EB_BUILD_AVX512BF16
     &eb_dot_avx512bf16,
 #endif
-#define ROW(isa) &eb_compute_##isa, &eb_read_##isa, &eb_copy_##isa,
+#define ROW(isa) &eb_compute_##isa, &eb_bytes_##isa, &eb_read_##isa, &eb_copy_##isa,
     EB_VECTOR_ISAS(ROW)
 #undef ROW
 };
@@ -298,8 +304,8 @@ static double best_piece(worker *w, double at_least_seconds) {
     return best;
 }
 
-double eb_measure_fma(const char *isa, double at_least_seconds) {
-    worker w = {.roof = find("fp32", isa), .sink = 1};
+double eb_measure_arithmetic(const char *what, const char *isa, double at_least_seconds) {
+    worker w = {.roof = find(what, isa), .sink = 1};
     return w.roof ? best_piece(&w, at_least_seconds) : 0;
 }
 

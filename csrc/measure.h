@@ -4,6 +4,15 @@
 
 #include <stdint.h>
 
+/* Constraint of a vector register in inline assembly. */
+#if defined(__aarch64__)
+#define EB_REGISTER(v) "w"(v)
+#elif defined(__x86_64__)
+#define EB_REGISTER(v) "v"(v)
+#else
+#define EB_REGISTER(v) "m"(v)
+#endif
+
 /* One of the functions; the others are NULL. Each answers how many operations or bytes it did. */
 typedef struct {
     const char *what, *isa;

@@ -325,6 +325,7 @@ enum { /* linear */
     EB_IN_LINEAR_WEIGHT = 1,
     EB_IN_LINEAR_BIAS = 2,
     EB_IN_LINEAR_RESIDUAL = 3,
+    EB_IN_LINEAR_SCALE = 4,
     EB_INT_LINEAR_TRANSPOSE_WEIGHT = 0,
     EB_INT_LINEAR_ACTIVATION = 1,
     EB_REAL_LINEAR_ALPHA = 0,
@@ -335,6 +336,7 @@ enum { /* gated_linear */
     EB_IN_GATED_LINEAR_X = 0,
     EB_IN_GATED_LINEAR_WEIGHT = 1,
     EB_IN_GATED_LINEAR_BIAS = 2,
+    EB_IN_GATED_LINEAR_SCALE = 3,
     EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT = 0,
     EB_INT_GATED_LINEAR_ACTIVATION = 1,
     EB_INT_GATED_LINEAR_COMPUTE = 2,
@@ -695,6 +697,10 @@ enum { /* selective_scan */
     EB_INT_SELECTIVE_SCAN_SOFTPLUS = 0,
 };
 
+enum { /* quantize_rows */
+    EB_IN_QUANTIZE_ROWS_X = 0,
+};
+
 enum { /* quantize */
     EB_IN_QUANTIZE_X = 0,
     EB_REAL_QUANTIZE_SCALE = 0,
@@ -964,6 +970,7 @@ enum { /* where compute is */
     EB_COMPUTE_OF_argsort = -1,
     EB_COMPUTE_OF_max_pool = -1,
     EB_COMPUTE_OF_avg_pool = -1,
+    EB_COMPUTE_OF_quantize_rows = -1,
     EB_COMPUTE_OF_quantize = -1,
     EB_COMPUTE_OF_dequantize = -1,
     EB_COMPUTE_OF_sum = -1,

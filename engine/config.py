@@ -332,8 +332,9 @@ class Config:
             products in bfloat16, sums in float32. ``fp16``: float16 weights. ``int8_weight``: 8 bits with a float32
             scale for each output channel. ``int8_weight_tensor``: 8 bits with one float32 scale for the tensor.
             ``int4_weight``: 4 bits with a float32 scale for every 32 consecutive elements. ``int8_dynamic``: as
-            ``int8_weight``, and rows of activations are quantised when a product reads them. ``int8_static`` is not
-            supported yet. Weights that the model itself has quantised stay as they are.
+            ``int8_weight``, and linear layers multiply integers: they quantise what they read, each row with a scale
+            of its own. ``int8_static`` is not supported yet. Weights that the model itself has quantised stay as they
+            are.
         recipe: precision of single layers: a path of a TOML file with a table ``[layers]``, a dict or pairs, each from
             a pattern to a name of `precision`. Patterns have the wildcards of Python's `fnmatch` (``*`` also matches
             dots). A pattern matches the path of the module that reads a weight, such as ``encoder.layer.0.attention``,

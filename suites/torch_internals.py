@@ -132,3 +132,10 @@ def multiply_int8(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) ->
     import torch
 
     return torch._weight_int8pack_mm(x, weight, scale)
+
+
+def multiply_bytes(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """X [M, K] by weight [N, K], both int8, in int32. torch has no public name for this product, either."""
+    import torch
+
+    return torch._int_mm(x, weight.T)

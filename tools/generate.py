@@ -104,13 +104,14 @@ def encodings_header() -> str:
 
 
 def shared_choices() -> dict[str, tuple[str, ...]]:
-    """The choices of each attribute that several ops have, all of them the same choices."""
+    """The choices of each attribute that several ops have, where each op has all of them or the first few."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for op in TABLE.values():
         for name, attribute in op.attributes.items():
             if attribute.choices:
                 found.setdefault(name, []).append(attribute.choices)
-    return {name: choices[0] for name, choices in found.items() if len(choices) > 1 and len(set(choices)) == 1}
+    longest = {name: max(choices, key=len) for name, choices in found.items() if len(choices) > 1}
+    return {name: most for name, most in longest.items() if all(most[: len(one)] == one for one in found[name])}
 
 
 def _choices(prefix: str, choices: tuple[str, ...]) -> list[tuple[str, int]]:

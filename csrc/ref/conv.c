@@ -68,38 +68,22 @@ static int64_t count_taps(const eb_tensor *weight) {
     return taps;
 }
 
-/* Each tile has room for the taps of one channel. To quantise x is to read all of an image, so few tiles do that. */
+/* Each tile has room for the taps of one channel. */
 static eb_status plan_conv(eb_node *node) {
-    enum { MOST_TILES = 16 };
     eb_status status = plan_tiles(node);
     if (status != EB_OK) return status;
-    if (node->ints[EB_INT_CONV_COMPUTE] == EB_COMPUTE_INT8) node->tiles = eb_min(node->tiles, MOST_TILES);
     node->scratch_bytes = count_taps(eb_input(node, EB_IN_CONVOLUTION_WEIGHT)) * 8;
     return EB_OK;
 }
 
-/* The taps of channel `o` as the arithmetic reads them; returns what multiplies their sums with a quantised x. */
-static double read_taps(const eb_weight *w, int64_t compute, int64_t o, double *taps) {
+/* The taps of channel `o` as the arithmetic reads them. */
+static void read_taps(const eb_weight *w, int64_t compute, int64_t o, double *taps) {
     int64_t at[EB_MAX_RANK] = {o}, size[EB_MAX_RANK], count = count_taps(w->t);
     for (int axis = 0; axis < w->t->rank; axis++) size[axis] = eb_decoded_size(w->t, axis);
     for (int64_t i = 0, left = 0; i < count; left = ++i) {
         for (int axis = w->t->rank - 1; axis > 0; left /= size[axis--]) at[axis] = left % size[axis];
-        taps[i] = compute == EB_COMPUTE_INT8 ? (double)eb_integer_at(w, at) : eb_factor(compute, eb_element_at(w, at));
+        taps[i] = eb_factor(compute, eb_element_at(w, at));
     }
-    return compute == EB_COMPUTE_INT8 ? eb_scale_at(w, at) : 1;
-}
-
-/* The scale of image `n` of x, all of whose elements are quantised together. */
-static float scale_of_image(const eb_tensor *x, const void *data, int64_t n) {
-    eb_loop loop = eb_loop_axes(x, 1, x->rank);
-    float most = 0;
-    int is_finite = 1;
-    for (int64_t i = 0; i < loop.count; i++) {
-        const float value = (float)eb_load_real(x->dtype, data, n * x->stride[0] + eb_loop_offset(&loop, i));
-        most = fmaxf(most, fabsf(value));
-        is_finite &= isfinite(value);
-    }
-    return eb_dynamic_scale(most, is_finite);
 }
 
 /* How elements of x are read. */
@@ -107,12 +91,10 @@ typedef struct {
     int32_t dtype;
     const void *data;
     int64_t compute;
-    float scale; /* of the image, for EB_COMPUTE_INT8 */
 } pixels;
 
 static double read_pixel(const pixels *x, int64_t at) {
-    const double element = eb_load_real(x->dtype, x->data, at);
-    return x->compute == EB_COMPUTE_INT8 ? eb_quantised((float)element, x->scale) : eb_factor(x->compute, element);
+    return eb_factor(x->compute, eb_load_real(x->dtype, x->data, at));
 }
 
 /* One channel of x under the taps of one channel of the kernel. Elements of the padding are zeros that count: an infinite
@@ -139,20 +121,19 @@ static eb_status run_conv(const eb_node *node, void *const *bases, int64_t begin
     const eb_tensor *x = &i.x, *y = &i.y;
     const eb_weight weight = eb_weight_of(node, bases, EB_IN_CONVOLUTION_WEIGHT, x->dtype);
     problem p = describe(node, x, y);
-    pixels source = {x->dtype, eb_data(x, bases), node->ints[EB_INT_CONV_COMPUTE], 1};
-    double *taps = scratch, scale = 1;
+    pixels source = {x->dtype, eb_data(x, bases), node->ints[EB_INT_CONV_COMPUTE]};
+    double *taps = scratch;
     int64_t count = eb_size(y), channels = y->shape[1], each_out = channels / p.groups;
     int64_t each_in = eb_decoded_size(weight.t, 1), area = EB_MULTIPLY(p.w.kernel[0], p.w.kernel[1], p.w.kernel[2]);
-    int64_t image = -1, channel = -1; /* of `source` and of `taps` */
+    int64_t channel = -1; /* of `taps` */
     for (int64_t flat = eb_piece(count, node->tiles, begin); flat < eb_piece(count, node->tiles, end); flat++) {
         eb_place at = eb_place_of(&p.w, channels, flat);
-        if (at.channel != channel) scale = read_taps(&weight, source.compute, channel = at.channel, taps);
-        if (at.n != image && source.compute == EB_COMPUTE_INT8) source.scale = scale_of_image(x, source.data, image = at.n);
+        if (at.channel != channel) read_taps(&weight, source.compute, channel = at.channel, taps);
         double sum = 0;
         for (int64_t c = 0; c < each_in; c++)
             sum += conv_channel(&p, &at, &source, at.n * x->stride[0] + (at.channel / each_out * each_in + c) * x->stride[1],
                                 taps + c * area);
-        finish(node, bases, &p, &i, &at, source.compute == EB_COMPUTE_INT8 ? sum * (source.scale * scale) : sum);
+        finish(node, bases, &p, &i, &at, sum);
     }
     return EB_OK;
 }

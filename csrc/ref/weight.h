@@ -1,4 +1,4 @@
-/* The elements of weights in every encoding, and the factors of products in every arithmetic: what engine/encodings.py and
+/* The elements of weights in every encoding, and the factors of products of floats: what engine/encodings.py and
  * engine/ops/arithmetic.py define. Coordinates are those of the decoded tensor. */
 #ifndef EB_WEIGHT_H
 #define EB_WEIGHT_H
@@ -83,99 +83,30 @@ static inline double eb_element_at(const eb_weight *w, const int64_t *at) {
     return eb_rounded(w->dtype, exact);
 }
 
-/* --- factors of products ------------------------------------------------------------------------------------------ */
+/* --- factors of products of floats -------------------------------------------------------------------------------- */
 
-/* One factor of a dot product: a row or a column. For EB_COMPUTE_INT8: integers, with a scale and perhaps a minimum for each
- * `block` of them. */
-typedef struct {
-    int64_t count, block;
-    const double *numbers, *scales, *least;
-} eb_line;
-
-/* The scale of `count` floats that are quantised together: NaN where one of them is not finite. */
-static inline float eb_dynamic_scale(float most, int is_finite) {
-    if (!is_finite) return NAN;
-    float scale = most / 127;
-    return scale == 0 ? 1 : scale;
-}
-
-static inline double eb_quantised(float value, float scale) {
-    return isnan(scale) ? 0 : fmax(-127, fmin(127, rintf(value / scale)));
-}
-
-/* A factor as the arithmetic reads it, where that is not EB_COMPUTE_INT8. */
+/* A factor as the arithmetic reads it. */
 static inline double eb_factor(int64_t compute, double element) {
     return compute == EB_COMPUTE_BFLOAT16 ? eb_from_bf16(eb_to_bf16(element)) : element;
 }
 
-/* Doubles of memory that a line of `count` numbers takes: at most one scale and one minimum a number. */
-static inline int64_t eb_line_room(int64_t count) { return 3 * eb_max(1, count); }
-
-/* The line of elements of a tensor that is not encoded, of type `dtype`, in `room`. */
-static inline eb_line eb_plain_line(int64_t compute, int32_t dtype, const void *data, int64_t offset, int64_t step,
-                                    int64_t count, double *room) {
-    double *numbers = room, *scale = room + count;
-    float most = 0;
-    int is_finite = 1;
-    for (int64_t k = 0; k < count; k++) numbers[k] = eb_load_real(dtype, data, offset + k * step);
-    if (compute != EB_COMPUTE_INT8) {
-        for (int64_t k = 0; k < count; k++) numbers[k] = eb_factor(compute, numbers[k]);
-        return (eb_line){count, count, numbers};
-    }
-    for (int64_t k = 0; k < count; k++) {
-        most = fmaxf(most, fabsf((float)numbers[k]));
-        is_finite &= isfinite((float)numbers[k]);
-    }
-    const float chosen = eb_dynamic_scale(most, is_finite);
-    for (int64_t k = 0; k < count; k++) numbers[k] = eb_quantised((float)numbers[k], chosen);
-    *scale = chosen;
-    return (eb_line){count, count, numbers, scale, NULL};
+/* `count` factors, elements of a tensor that is not encoded, of type `dtype`, to `line`. */
+static inline void eb_plain_line(int64_t compute, int32_t dtype, const void *data, int64_t offset, int64_t step, int64_t count,
+                                 double *line) {
+    for (int64_t k = 0; k < count; k++) line[k] = eb_factor(compute, eb_load_real(dtype, data, offset + k * step));
 }
 
-/* The line along `axis` of a weight of two axes, at index `other` of the other axis, in `room`. */
-static inline eb_line eb_weight_line(int64_t compute, const eb_weight *w, int axis, int64_t other, double *room) {
+/* The factors along `axis` of a weight of two axes, at index `other` of the other axis, to `line`. */
+static inline void eb_weight_line(int64_t compute, const eb_weight *w, int axis, int64_t other, double *line) {
     const int64_t count = eb_decoded_size(w->t, axis);
     int64_t at[2] = {other, other};
-    at[axis] = 0;
-    if (!eb_is_encoded(w->t))
-        return eb_plain_line(compute, w->dtype, w->data, eb_offset_at(w->t, at), w->t->stride[axis], count, room);
-    double *numbers = room, *scales = room + count, *least = room + 2 * count;
-    if (compute != EB_COMPUTE_INT8) {
-        for (int64_t k = 0; k < count; k++) {
-            at[axis] = k;
-            numbers[k] = eb_factor(compute, eb_element_at(w, at));
-        }
-        return (eb_line){count, count, numbers};
-    }
-    const int64_t block = w->how.per == EB_PER_GROUP && w->t->axis == axis ? w->how.group : count;
-    for (int64_t k = 0; k < count; k++) {
-        at[axis] = k;
-        numbers[k] = (double)eb_integer_at(w, at);
-        if (k % block) continue;
-        scales[k / block] = eb_scale_at(w, at);
-        least[k / block] = eb_minimum_at(w, at);
-    }
-    return (eb_line){count, block, numbers, scales, w->how.zero == EB_ZERO_MINIMUM ? least : NULL};
+    for (at[axis] = 0; at[axis] < count; at[axis]++) line[at[axis]] = eb_factor(compute, eb_element_at(w, at));
 }
 
-/* The sum of the products of a row, which has one block, and a column. The sums of integers are exact in double. */
-static inline double eb_dot(int64_t compute, const eb_line *row, const eb_line *column) {
+static inline double eb_dot(const double *row, const double *column, int64_t count) {
     double total = 0;
-    if (compute != EB_COMPUTE_INT8) {
-        for (int64_t k = 0; k < row->count; k++) total += row->numbers[k] * column->numbers[k];
-        return total;
-    }
-    for (int64_t first = 0; first < row->count; first += column->block) {
-        double products = 0, sum = 0, part;
-        for (int64_t k = first; k < first + column->block; k++) {
-            products += row->numbers[k] * column->numbers[k];
-            sum += row->numbers[k];
-        }
-        part = products * column->scales[first / column->block];
-        if (column->least) part += sum * column->least[first / column->block];
-        total += part;
-    }
-    return row->count ? *row->scales * total : 0;
+    for (int64_t k = 0; k < count; k++) total += row[k] * column[k];
+    return total;
 }
 
 #endif

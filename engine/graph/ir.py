@@ -450,15 +450,13 @@ class Graph:
     ) -> Value:
         """Add a node (at the end, or before another), infer its types, return its first output.
 
-        `inputs` are all inputs in declared order, None for absent ones; or those that are present, by their declared
-        names. `source` is that of the node whose work it does. `name` is the stem of the outputs' names; "" means the
-        op's name.
+        `inputs` are as of `Op.arrange`. `source` is that of the node whose work it does. `name` is the stem of the
+        outputs' names; "" means the op's name.
 
         Raises KeyError if `inputs` has a name that the op does not declare, ValueError if the op refuses the rest.
         """
         declared = TABLE[op]
-        operands = declared.arrange(inputs) if isinstance(inputs, Mapping) else inputs
-        declared.check_arity(len(operands))
+        operands = declared.arrange(inputs)
         node = Node(declared, operands, declared.complete(attributes), source)
         types = declared.infer_types(_types(operands), node.attributes)
         node.outputs = [Value(self.unique(name or op), t, node=node) for t in types]

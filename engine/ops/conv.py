@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.encodings import Stored
-from engine.ops.arithmetic import COMPUTE, check_conv, conv_factors
+from engine.ops.arithmetic import FLOAT_COMPUTE, factor
 from engine.ops.check import (
     FLOATS,
     bounded,
@@ -142,13 +141,9 @@ def _channel(bias: np.ndarray, axes: int) -> np.ndarray:
     return widened(bias).reshape(-1, *[1] * axes)
 
 
-def _check_conv(inputs: Types, attributes: Attributes) -> None:
-    check_conv("conv", inputs, attributes)
-
-
 def _conv_reference(
     x: np.ndarray,
-    weight: np.ndarray | Stored,
+    weight: np.ndarray,
     bias: np.ndarray | None,
     residual: np.ndarray | None,
     *,
@@ -163,7 +158,7 @@ def _conv_reference(
 ) -> np.ndarray:
     """The sum over the kernel's taps of a product of matrices, one a group."""
     x = np.moveaxis(x, -1, 1) if channels_last else x
-    image, taps, scales = conv_factors(x, weight, compute)
+    image, taps = factor(x, compute), factor(weight, compute)
     kernel = taps.shape[2:]
     source = zero_padded(image, low, high)
     rows = zip(source.shape[2:], kernel, dilation, stride, strict=True)
@@ -175,7 +170,7 @@ def _conv_reference(
             start = [t * d for t, d in zip(tap, dilation, strict=True)]
             part = strided(source, start, stride, out).reshape(x.shape[0], groups, taps.shape[1], math.prod(out))
             y += matrices[(..., *tap)] @ part
-        y = y.reshape(x.shape[0], taps.shape[0], *out) * scales.reshape(*scales.shape, *[1] * len(out))
+        y = y.reshape(x.shape[0], taps.shape[0], *out)
         return cast_array(_finished(y, bias, residual, activation, channels_last), x.dtype)
 
 
@@ -220,11 +215,10 @@ declare(
         ("x", "weight", "bias?", "residual?"),
         _infer_conv,
         _conv_reference,
-        _ATTRIBUTES | {"compute": COMPUTE},
+        _ATTRIBUTES | {"compute": FLOAT_COMPUTE},
         flops=_conv_flops,
         inplace=(3,),  # the residual is read at the index that is written, and nowhere else
         encoded={"weight": ""},
-        check_encoded=_check_conv,
         doc="activation(x * W + bias + residual); x [N, C, *S] with `low` and `high` zeros before and behind each "
         "axis, W [O, C / groups, *K], bias [O], residual [N, O, *R]; with channels_last x and residual end in channels",
     )

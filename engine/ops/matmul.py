@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from engine.encodings import Stored
-from engine.ops.arithmetic import COMPUTE, check_product, product
+from engine.ops.arithmetic import COMPUTE, FLOAT_COMPUTE, check_product, factor_type, product
 from engine.ops.check import (
     FLOATS,
     broadcast_of,
@@ -52,13 +52,9 @@ def _infer_matmul(inputs: Types, attributes: Attributes) -> tuple[TensorType, ..
     return result("matmul", a.dtype, (*batch, m, n))
 
 
-def _check_matmul(inputs: Types, attributes: Attributes) -> None:
-    check_product("matmul", inputs, attributes, transposed=attributes["transpose_b"], constant=False)
-
-
 def _matmul_reference(
     a: np.ndarray,
-    b: np.ndarray | Stored,
+    b: np.ndarray,
     transpose_a: bool,
     transpose_b: bool,
     alpha: float,
@@ -87,18 +83,17 @@ declare(
             "transpose_a": Attribute("bool", False),
             "transpose_b": Attribute("bool", False),
             "alpha": Attribute("float", 1.0),
-            "compute": COMPUTE,
+            "compute": FLOAT_COMPUTE,
         },
         flops=_matmul_flops,
         encoded={"b": "transpose_b"},
-        check_encoded=_check_matmul,
         doc="alpha * (A @ B) over the last two axes; the axes before them broadcast",
     )
 )
 
 
 def _infer_linear(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
-    x = of_rank("linear", "x", of_dtype("linear", "x", present("linear", inputs, 0, "x"), FLOATS), 1)
+    x = of_rank("linear", "x", factor_type("linear", inputs, attributes, 4), 1)
     weight = of_same_dtype("linear", "weight", present("linear", inputs, 1, "weight"), x.dtype)
     k, n = _swapped(of_rank("linear", "weight", weight, 2, 2).shape, attributes["transpose_weight"])
     if x.shape[-1] != k:
@@ -112,7 +107,7 @@ def _infer_linear(inputs: Types, attributes: Attributes) -> tuple[TensorType, ..
 
 
 def _check_linear(inputs: Types, attributes: Attributes) -> None:
-    check_product("linear", inputs, attributes, transposed=attributes["transpose_weight"], constant=True)
+    check_product("linear", inputs, attributes, transposed=attributes["transpose_weight"])
 
 
 def _linear_reference(
@@ -120,6 +115,7 @@ def _linear_reference(
     weight: np.ndarray | Stored,
     bias: np.ndarray | None,
     residual: np.ndarray | None,
+    scale: np.ndarray | None = None,
     *,
     transpose_weight: bool,
     activation: str,
@@ -127,13 +123,13 @@ def _linear_reference(
     compute: str = "element",
 ) -> np.ndarray:
     with np.errstate(all="ignore"):
-        y = product(x, weight, compute, transposed=transpose_weight)
+        y = product(x, weight, compute, transposed=transpose_weight, scale=scale)
         if alpha != 1:
-            y = alpha * y
+            y = y.dtype.type(alpha) * y
         for addend in (bias, residual):
             if addend is not None:
-                y = y + widened(addend)
-        return cast_array(ACTIVATIONS[activation](y), x.dtype)
+                y = y + addend.astype(y.dtype)
+        return cast_array(ACTIVATIONS[activation](widened(y)), x.dtype if scale is None else y.dtype)
 
 
 def _linear_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
@@ -147,7 +143,7 @@ declare(
     Op(
         "linear",
         "matmul",
-        ("x", "weight", "bias?", "residual?"),
+        ("x", "weight", "bias?", "residual?", "scale?"),
         _infer_linear,
         _linear_reference,
         {
@@ -161,13 +157,13 @@ declare(
         encoded={"weight": "transpose_weight"},
         check_encoded=_check_linear,
         doc="activation(alpha * x @ W + bias + residual); x [..., K], W [N, K] if transpose_weight else [K, N], "
-        "bias [N], residual [..., N]",
+        "bias [N], residual [..., N]; for compute=int8 x is bytes with scale [..., 1]",
     )
 )
 
 
 def _infer_gated_linear(inputs: Types, attributes: Attributes) -> tuple[TensorType, ...]:
-    x = of_rank("gated_linear", "x", of_dtype("gated_linear", "x", present("gated_linear", inputs, 0, "x"), FLOATS), 1)
+    x = of_rank("gated_linear", "x", factor_type("gated_linear", inputs, attributes, 3), 1)
     weight = of_same_dtype("gated_linear", "weight", present("gated_linear", inputs, 1, "weight"), x.dtype)
     k, both = _swapped(of_rank("gated_linear", "weight", weight, 2, 2).shape, attributes["transpose_weight"])
     if x.shape[-1] != k or both % 2:
@@ -179,24 +175,25 @@ def _infer_gated_linear(inputs: Types, attributes: Attributes) -> tuple[TensorTy
 
 
 def _check_gated_linear(inputs: Types, attributes: Attributes) -> None:
-    check_product("gated_linear", inputs, attributes, transposed=attributes["transpose_weight"], constant=True)
+    check_product("gated_linear", inputs, attributes, transposed=attributes["transpose_weight"])
 
 
 def _gated_linear_reference(
     x: np.ndarray,
     weight: np.ndarray | Stored,
     bias: np.ndarray | None,
+    scale: np.ndarray | None = None,
     *,
     transpose_weight: bool,
     activation: str,
     compute: str = "element",
 ) -> np.ndarray:
     with np.errstate(all="ignore"):
-        y = product(x, weight, compute, transposed=transpose_weight)
+        y = product(x, weight, compute, transposed=transpose_weight, scale=scale)
         if bias is not None:
-            y = y + widened(bias)
-        gate, up = np.split(y, 2, axis=-1)
-        return cast_array(ACTIVATIONS[activation](gate) * up, x.dtype)
+            y = y + bias.astype(y.dtype)
+        gate, up = np.split(widened(y), 2, axis=-1)
+        return cast_array(ACTIVATIONS[activation](gate) * up, x.dtype if scale is None else y.dtype)
 
 
 def _gated_linear_flops(inputs: Types, outputs: Sequence[TensorType], attributes: Attributes) -> int:
@@ -209,7 +206,7 @@ declare(
     Op(
         "gated_linear",
         "matmul",
-        ("x", "weight", "bias?"),
+        ("x", "weight", "bias?", "scale?"),
         _infer_gated_linear,
         _gated_linear_reference,
         {
@@ -221,6 +218,7 @@ declare(
         encoded={"weight": "transpose_weight"},
         check_encoded=_check_gated_linear,
         doc="activation(x @ G + g) * (x @ U + u), the gated layer of SwiGLU and its kin (Shazeer 2020); weight is G "
-        "and U one after the other, [2N, K] if transpose_weight else [K, 2N], bias g and u, [2N]",
+        "and U one after the other, [2N, K] if transpose_weight else [K, 2N], bias g and u, [2N]; "
+        "for compute=int8 x is bytes with scale [..., 1]",
     )
 )

@@ -231,15 +231,20 @@ class Op:
             )
         return position
 
-    def arrange(self, given: Mapping[str, T]) -> list[T | None]:
-        """The values of `given` in declared order; None where a name is missing.
+    def arrange(self, given: Mapping[str, T] | Sequence[T | None]) -> list[T | None]:
+        """The inputs in declared order, None for absent ones; a sequence may leave out optional ones at its end.
 
-        Raises KeyError for a name that is no input, and ValueError if the op has a variadic input: give a sequence
-        then.
+        Raises KeyError for a name that is no input, and ValueError if the count does not fit, or for names of an op
+        with a variadic input.
         """
+        if not isinstance(given, Mapping):
+            left_out = self.inputs[len(given) :]
+            arranged = [*given, *([None] * len(left_out) if all(name.endswith("?") for name in left_out) else [])]
+            self.check_arity(len(arranged))
+            return arranged
         if any(name.endswith("*") for name in self.inputs):
             raise ValueError(f"{self.name} takes inputs {self.inputs}: expected a sequence of them, got a mapping")
-        arranged: list[T | None] = [None] * len(self.inputs)
+        arranged = [None] * len(self.inputs)
         for name, value in given.items():
             arranged[self.single_position(name)] = value
         return arranged

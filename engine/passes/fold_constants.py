@@ -65,11 +65,8 @@ def _view(
 
 
 def _is_read_alike(graph: Graph, value: Value, made: Value, readers: list[Node], new: Mapping[Value, Value]) -> bool:
-    """True if all readers of `value` can read the encoded constant `made` instead and compute the same.
-
-    Readers with ``compute="int8"`` cannot: they quantise elements, but would use the integers of an encoded constant.
-    """
-    if value in graph.outputs or any(node.attributes.get("compute") == "int8" for node in readers):
+    """True if all readers of `value` can read the encoded constant `made` instead, and so compute the same."""
+    if value in graph.outputs:
         return False
     for node in readers:
         operands = [made if v is value else v if v is None else new.get(v, v) for v in node.inputs]

@@ -16,6 +16,7 @@ import numpy as np
 from engine.encodings import BFLOAT16, FLOAT16, INT4, INT8_CHANNEL, Encoding
 from engine.errors import ConfigError
 from engine.graph import Graph, Node, Value, identity, is_decoded, joined_sizes, stem_of
+from engine.ops.arithmetic import MOST_SUMMED
 from engine.passes import encode_integers
 from engine.passes.widen import find_narrow_type
 
@@ -112,6 +113,7 @@ def apply(graph: Graph) -> int:
     if name == "fp32":
         _check_float32(graph)
     stored: dict[Hashable, Value] = {}
+    rows: dict[Value, Value] = {}
     count = 0
     for node in list(graph.nodes):
         encoded: dict[str, Value | None] = {}
@@ -127,12 +129,34 @@ def apply(graph: Graph) -> int:
             how: dict[str, Any] = {}
             if "compute" in node.op.attributes:
                 how["compute"] = _arithmetic(node, compute.pop())
+            if how.get("compute") == "int8":
+                encoded |= _quantise_rows(graph, node, rows)
             is_index = node.op.name == "index"
             made = _look_up(graph, node, encoded["x"]) if is_index else graph.emit_again(node, encoded, **how)
             graph.replace(node.output, made)
             graph.remove([node])
             count += 1
     return count
+
+
+def _quantise_rows(graph: Graph, node: Node, rows: dict[Value, Value]) -> dict[str, Value | None]:
+    """The inputs of a product in ``int8`` in place of its x; `rows` has the bytes of what was quantised before."""
+    x, weight = node.operand("x"), node.operand("weight")
+    depth = weight.shape[1 if node.attributes["transpose_weight"] else 0]
+    if x.dtype != "float32":
+        raise ConfigError(
+            f"precision: int8_dynamic: {node.op.name} has an x of {x.dtype}; convert the model by .float()"
+        )
+    if depth > MOST_SUMMED:
+        raise ConfigError(
+            f"precision: int8_dynamic: weight {graph.stem(weight.name)!r} has sums of {depth} products; those of "
+            f"{MOST_SUMMED} fit 32 bits; a recipe can give this layer another precision"
+        )
+    if x not in rows:
+        rows[x] = graph.emit("quantize_rows", [x], before=node, source=node.source)
+    made = rows[x].node
+    assert made is not None  # noqa: S101  # emitted above
+    return dict(zip(("x", "scale"), made.outputs, strict=True))
 
 
 def _look_up(graph: Graph, node: Node, table: Value | None) -> Value:
@@ -185,10 +209,12 @@ def _arithmetic(node: Node, compute: str) -> str:
     """The arithmetic of a node that reads a weight of a precision with `compute`.
 
     A convolution of several groups has few products for each element, so products in bfloat16 would not make it faster.
-    It multiplies decoded weights by x in float32, and x is not rounded.
+    It multiplies decoded weights by x in float32, and x is not rounded. Of integers there are products of linear layers
+    alone: the rows of a convolution are windows, which overlap.
     """
+    is_possible = compute in node.op.attributes["compute"].choices
     has_groups = node.op.name == "conv" and node.attributes["groups"] > 1
-    return "element" if has_groups and compute == "bfloat16" else compute
+    return "element" if has_groups or not is_possible else compute
 
 
 def widen_convolutions(graph: Graph) -> int:

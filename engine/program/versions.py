@@ -11,13 +11,26 @@ from typing import Any
 from engine.errors import ProgramError
 
 FORMAT = "enginebench"
-VERSION = 5
+VERSION = 6
 """Of the files that are written."""
 
 Document = dict[str, Any]
 
 
-UPGRADES: dict[int, Callable[[Document], Document]] = {4: lambda document: document}
+def _add_scales(document: Document) -> Document:
+    """From 6 on products of integers read rows that `quantize_rows` has made, with a scale that is the last input."""
+    instructions = [dict(one) for one in document["instructions"]]
+    for one in instructions:
+        if one["attributes"].get("compute") == "int8":
+            raise ProgramError(
+                "precision int8_dynamic: since format version 6 it is defined otherwise; compile the model anew"
+            )
+        if one["op"] in ("linear", "gated_linear"):
+            one["inputs"] = [*one["inputs"], None]
+    return {**document, "instructions": instructions}
+
+
+UPGRADES: dict[int, Callable[[Document], Document]] = {4: lambda document: document, 5: _add_scales}
 """Version -> makes the document of one program one of the next version. No release has written a version before 4. From
 5 on formulas take the place of floats, too.
 """
@@ -35,8 +48,7 @@ def upgrade(document: Document) -> Document:
         return {**document, "version": VERSION, "entries": entries}
     while type(version) is not int or version != VERSION:
         if type(version) is not int or version not in UPGRADES:
-            known = " and ".join(map(str, (*UPGRADES, VERSION)))
-            raise ProgramError(f"format version {version!r}; this engine reads {known}")
+            raise ProgramError(f"format version {version!r}; this engine reads {min(UPGRADES)} to {VERSION}")
         document = UPGRADES[version](document)
         version += 1
     return {**document, "version": VERSION}

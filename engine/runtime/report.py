@@ -303,6 +303,7 @@ class NodeProfile:
             made twice.
         is_slow: True for a kernel that promises no share of the roof.
         launches: how many launches or calls it is; more than 1 only where torch runs them.
+        peak_flops: the measured roof of one core for its arithmetic, in operations a second; 0 where not measured.
     """
 
     op: str
@@ -319,6 +320,7 @@ class NodeProfile:
     module: str = ""
     is_slow: bool = False
     launches: int = 1
+    peak_flops: float = 0.0
 
     @property
     def has_known_work(self) -> bool:
@@ -388,7 +390,7 @@ class Profile:
         seconds: the native run.
         call_seconds: median time of a whole call from Python, measured in turns with the native runs.
         runs: how many runs were measured.
-        peak_flops, bandwidth: the measured roofs of one core, FLOP/s and bytes/s; 0 where not measured.
+        peak_flops, bandwidth: the measured roofs of one core, FLOP/s of float32 and bytes/s; 0 where not measured.
         clock: what counted the ticks.
     """
 
@@ -421,7 +423,7 @@ class Profile:
             return None
         least, lost = 0.0, dict[str, float]()
         for node in self.nodes:
-            arithmetic = node.executed_flops / self.peak_flops
+            arithmetic = node.executed_flops / node.peak_flops if node.peak_flops else 0.0
             needed = arithmetic if node.roof_share is None else node.roof_share * node.seconds
             needed = min(needed, node.seconds)
             least += needed
@@ -467,7 +469,8 @@ class Profile:
             f"us, GFLOP/s, GB/s and roof are of a core while it works on the launch"
         )
         if self.peak_flops:
-            rates = f"{self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
+            peaks = sorted({node.peak_flops for node in self.nodes if node.peak_flops} | {self.peak_flops})
+            rates = f"{' and '.join(f'{peak / 1e9:.1f}' for peak in peaks)} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
             facts += f"\nroofs of one core, measured now: {rates}"
         attribution = self.attribution()
         return [facts, *([] if attribution is None else [str(attribution)]), *self._describe_slow()]

@@ -135,7 +135,8 @@ class Specialised:
             self._target.device.wait()  # results may stay on the device
             calls.append(time.perf_counter() - start)
         times = sorted(samples, key=lambda s: s.wall)[(runs - 1) // 2]
-        limits = self._target.instruments.roofs(self.config) if roofs else Roofs()
+        computes = {str(node.attributes.get("compute")) for node in self.graph.nodes}
+        limits = self._target.instruments.roofs(self.config, computes) if roofs else Roofs()
         tick = times.tick_seconds
         total = float(times.busy.sum()) * tick
         nodes = tuple(
@@ -160,8 +161,9 @@ class Specialised:
         nbytes = step.copied_bytes if node is None else node.nbytes() - count_unchanged(step)
         source = NOWHERE if node is None else node.source
         executed = step.planned.operations or flops
+        peak = roofs.products.get(str(node.attributes.get("compute")) if node else "", roofs.flops)
         limits = {
-            "compute": executed / roofs.flops if roofs.flops else 0.0,
+            "compute": executed / peak if peak else 0.0,
             "memory": nbytes / roofs.bandwidth if roofs.bandwidth else 0.0,
         }
         bound = max(limits, key=lambda k: limits[k])
@@ -182,6 +184,7 @@ class Specialised:
             bound,
             source.module,
             step.kernel.is_slow,
+            peak_flops=peak,
         )
 
     def tune(self, args: Args, kwargs: Kwargs, states: States, options: TuningOptions) -> Tuning:

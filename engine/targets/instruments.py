@@ -5,7 +5,9 @@ Beside what runs programs, which need only `Instruments.lacks` of it. Knows grap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from engine.config import Config
@@ -25,12 +27,14 @@ class Roofs(NamedTuple):
     """What a processor that runs one lane can do at most, measured; 0 where it is not known.
 
     `flops` counts float32 operations a second, `bandwidth` bytes read. Operands of fewer than `cache_bytes` may come
-    from a cache, so no share of the bandwidth is said of them.
+    from a cache, so no share of the bandwidth is said of them. `products`: value of the attribute `compute` ->
+    operations a second of such products, where that is not `flops`.
     """
 
     flops: float = 0.0
     bandwidth: float = 0.0
     cache_bytes: int = 0
+    products: Mapping[str, float] = MappingProxyType({})
 
 
 class Roof(NamedTuple):
@@ -61,9 +65,9 @@ class Instruments:
             f"tune: kernels of target {config.target} have no configurations to measure; target triton's have"
         )
 
-    def roofs(self, config: Config) -> Roofs:
-        """The roofs of one lane, measured now (0.3 s; about 1 s on a busy machine)."""
-        del config
+    def roofs(self, config: Config, computes: AbstractSet[str] = frozenset()) -> Roofs:
+        """The roofs of one lane, measured now (0.3 s; about 1 s on a busy machine). `computes`: keys of `products`."""
+        del config, computes
         return Roofs()
 
     def lacks(self, arithmetic: str, config: Config) -> bool:

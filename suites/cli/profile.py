@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from engine.suggest import unknown
 from suites import backends as registry
 from suites import models
 from suites.backends.engine import Engine
-from suites.cli import targets
+from suites.cli import profile_against, targets
 from suites.cli.output import (
     JsonFlag,
     ResultsOption,
@@ -41,7 +42,20 @@ from suites.harness.record.launches import NodeRecord
 from suites.harness.run import checks, launches, plan, runner
 
 ENGINE = "engine"
-_COPIED = ("op", "kernel", "module", "seconds", "flops", "executed_flops", "bytes", "time_share", "roof_share")
+TURNS = 3
+"""Profiles of each of two programs that are compared."""
+_COPIED = (
+    "op",
+    "kernel",
+    "module",
+    "seconds",
+    "flops",
+    "executed_flops",
+    "bytes",
+    "time_share",
+    "roof_share",
+    "peak_flops",
+)
 """Fields of a launch that a record has too."""
 LEGEND = (
     "Each backend as a whole, in turns, a process each. Of roof: the least time that this machine needs for the work "
@@ -65,6 +79,13 @@ def command(
         str | None,
         typer.Option(help="Comma-separated backends to time beside the engine; their calls are timed as a whole."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="engine[...]",
+            help="The engine with other options, such as engine[precision=fp32]: each layer beside it, and why.",
+        ),
+    ] = None,
     record: Annotated[
         bool,
         typer.Option("--record", help="Store the launches as a run of their own, for the site and enginebench show."),
@@ -76,9 +97,11 @@ def command(
 
     With --backends, the engine and these backends take turns in a run, which is stored; a table has latency and share
     of the roof of each. With --record, the launches are stored as a run of the suite nodes_MODEL, also with --backends.
+    With --against, profiles of both programs take turns, and a table compares them layer by layer.
     """
     folder = store.results_folder(results)
     ref = targets.read_engine(backend)
+    refs = [ref] if against is None else [ref, targets.read_engine(against, "--against")]
     if device != CPU and (backends is not None or record):
         raise UsageError(
             f"--device {device}: --backends and --record are for the {CPU}; leave them out, or name the device in a "
@@ -92,9 +115,14 @@ def command(
     _warn_of_excess_threads(threads)
     case, suite = _name_case(model, chosen or [], threads, precision)
     new = _begin_record(case, suite, ref, folder) if record else None
-    answer = _profiled(model, arguments, threads, precision, ref, device)
+    answer, *others = _profiled(model, arguments, threads, precision, refs, device)
+    labels = f"{ref.spelling} in {precision}", against or ""
     if not as_json:
         _print_profile(answer)
+        for other in others:
+            print()
+            print_table(profile_against.tabulate(profile_against.compare(answer, other), labels[1]))
+            write_paragraph(console(), profile_against.explain(answer, other, labels))
     path = new.write(_list_nodes(answer, case, ref)) if new is not None else None
     if path is not None and not as_json:
         print(f"stored: {path}")
@@ -106,7 +134,8 @@ def command(
         beside = outcome.to_dict() if outcome is not None else None
         asked_for = {"model": model, "threads": threads, "precision": precision, "arguments": arguments}
         stored = {"stored": str(path)} if path is not None else {}
-        print_json({**asked_for, **answer.to_dict(), **stored, "beside": beside})
+        compared = {"against": profile_against.to_dict(answer, others[0], labels)} if others else {}
+        print_json({**asked_for, **answer.to_dict(), **stored, **compared, "beside": beside})
     elif outcome is not None:
         _show(outcome)
     if outcome is not None and not outcome.succeeded:
@@ -136,9 +165,21 @@ def _warn_of_excess_threads(threads: int) -> None:
 
 
 def _profiled(
+    model: str, arguments: Mapping[str, Any], threads: int, precision: str, refs: Sequence[BackendRef], device: str
+) -> list[Profile]:
+    """Profiles of the engine's program for each of `refs`; several take turns, and that of median time counts.
+
+    Frees the model, so that what is measured next has the memory to itself.
+    """
+    programs = [_compiled(model, arguments, threads, precision, ref, device) for ref in refs]
+    turns = [[run() for run in programs] for _ in range(TURNS if len(refs) > 1 else 1)]
+    return [sorted(own, key=lambda one: one.seconds)[len(own) // 2] for own in zip(*turns, strict=True)]
+
+
+def _compiled(
     model: str, arguments: Mapping[str, Any], threads: int, precision: str, ref: BackendRef, device: str
-) -> Profile:
-    """The profile of the engine's program. Frees the model, so that what is measured next has the memory to itself."""
+) -> Callable[[], Profile]:
+    """A function that profiles the engine's program."""
     import torch  # here, because it takes seconds, and a command that is given wrong options needs no torch
 
     found, place = models.get(model), devices.load(device)
@@ -159,10 +200,9 @@ def _profiled(
             torch.set_num_threads(threads)  # of the calls that Config(fallback="torch") leaves to torch
             program = backend.compiled(module, inputs)
             state = program.new_state()
-            answer: Profile = program.profile(*inputs, **({"state": state} if len(state) else {}))
         except (SystemExit, Unavailable) as error:
             raise UsageError(f"model {model}: {type(error).__name__}: {error}") from None
-    return answer
+    return partial(program.profile, *inputs, **({"state": state} if len(state) else {}))
 
 
 def _name_case(model: str, chosen: Sequence[str], threads: int, precision: str) -> tuple[Case, str]:
@@ -188,7 +228,6 @@ def _list_nodes(answer: Profile, case: Case, ref: BackendRef) -> list[NodeRecord
             index=index,
             shape=list(node.shape),
             bound="memory" if node.bound == "memory" else "compute",
-            peak_flops=answer.peak_flops,
             bandwidth=answer.bandwidth,
             **{name: getattr(node, name) for name in _COPIED},
         )

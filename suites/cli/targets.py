@@ -121,11 +121,11 @@ def read_arguments(target: str, chosen: Sequence[str]) -> dict[str, Any]:
     return {key: value for key, (value,) in found.items()}
 
 
-def read_engine(label: str) -> BackendRef:
-    """The engine that the label of ``--backend`` names, with its options; UsageError for anything else."""
+def read_engine(label: str, option: str = "--backend") -> BackendRef:
+    """The engine that the label of `option` names, with its options; UsageError for anything else."""
     ref = BackendRef.parse(label)
     if ref.name != versions.ENGINE:
-        raise UsageError(f"--backend {label}: expected engine or engine[option=value,...]")
+        raise UsageError(f"{option} {label}: expected engine or engine[option=value,...]")
     backends.check(ref)
     return ref
 

@@ -13,8 +13,7 @@ from torch import nn
 import engine
 from engine import config, encodings
 from engine.graph import Graph
-from engine.ops import TABLE, TensorType
-from engine.ops.arithmetic import quantised_rows
+from engine.ops import TensorType
 from engine.passes import precision
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add-an-encoding.md").read_text()
@@ -50,16 +49,6 @@ def test_a_model_runs_with_it_and_is_saved(ternary, tmp_path):
     torch.testing.assert_close(program(x), model(x))
     program.save(tmp_path / "p")
     torch.testing.assert_close(engine.load(tmp_path / "p", config=engine.Config(target="interpreter"))(x), model(x))
-
-
-def test_integer_products_read_it(ternary):
-    x, weight = (np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32) for _ in range(2))
-    components = ternary.encode(weight)
-    stored = encodings.Stored(ternary, components, "float32")
-    how = {"transpose_weight": True, "activation": "none", "alpha": 1.0, "compute": "int8"}
-    rows = quantised_rows(x)
-    expected = (rows.data @ components["data"].astype(np.int32).T) * rows.scale * components["scale"]
-    np.testing.assert_allclose(TABLE["linear"].reference(x, stored, None, None, **how), expected, rtol=1e-6)
 
 
 def test_every_precision_says_whether_it_stores_integers(ternary):

@@ -20,8 +20,7 @@ from engine.targets.cpu.weights import Weights
 from engine.targets.plan import Storage
 
 GROUP = 128  # a multiple of the size of every group
-COMPUTES = ("element", "bfloat16", "int8")
-INTEGERS = [name for name, encoding in FAMILIES.items() if encoding.is_integer]
+COMPUTES = ("element", "bfloat16")
 
 
 def numbers(seed, *shape):
@@ -46,7 +45,14 @@ class Problem:
         constant = self.graph.constant(array, "w")
         return constant if encoding is None else self.graph.encode(constant, encoding)
 
-    def check(self, op: str, inputs: list[Any], **attributes: Any) -> None:
+    def factor(self, array: np.ndarray, compute: str) -> dict[str, Any]:
+        """The first factor of a product: an input, or the bytes and scales that `quantize_rows` makes of one."""
+        x = self.value(array)
+        if compute != "int8":
+            return {"x": x}
+        return dict(zip(("x", "scale"), self.graph.emit("quantize_rows", [x]).node.outputs, strict=True))
+
+    def check(self, op: str, inputs: list[Any] | dict[str, Any], **attributes: Any) -> None:
         """The result on the cpu has the bits of the interpreter's, with one thread and with two."""
         self.graph.outputs = [self.graph.emit(op, inputs, **attributes)]
         verify.graph(self.graph)
@@ -75,13 +81,14 @@ def along(family: str, channel: int, summed: int) -> Encoding:
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_linear(family, transposed, rows):
-    for compute in COMPUTES if family in INTEGERS else COMPUTES[:2]:
+    for compute in (*COMPUTES, "int8") if family == "int8_channel" else COMPUTES:
         for columns in (1, 6):
             shape = (columns, GROUP) if transposed else (GROUP, columns)
             problem = Problem()
             weight = problem.weight(numbers(1, *shape), along(family, *((0, 1) if transposed else (1, 0))))
-            operands = [problem.value(numbers(2, 2, rows, GROUP)), weight, problem.value(numbers(3, columns))]
-            operands.append(problem.value(numbers(4, 2, rows, columns)))
+            operands = {**problem.factor(numbers(2, 2, rows, GROUP), compute), "weight": weight}
+            operands["bias"] = problem.value(numbers(3, columns))
+            operands["residual"] = problem.value(numbers(4, 2, rows, columns))
             how: dict[str, Any] = {"transpose_weight": transposed, "compute": compute, "activation": "silu"}
             problem.check("linear", operands, **how, alpha=0.5)
 
@@ -89,19 +96,20 @@ def test_linear(family, transposed, rows):
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gated_linear(family, transposed):
-    for compute in COMPUTES if family in INTEGERS else COMPUTES[:2]:
+    for compute in (*COMPUTES, "int8") if family == "int8_channel" else COMPUTES:
         problem = Problem()
         shape = (10, GROUP) if transposed else (GROUP, 10)
         weight = problem.weight(numbers(1, *shape), along(family, *((0, 1) if transposed else (1, 0))))
-        operands = [problem.value(numbers(2, 3, GROUP)), weight, problem.value(numbers(3, 10))]
+        operands = {**problem.factor(numbers(2, 3, GROUP), compute), "weight": weight}
+        operands["bias"] = problem.value(numbers(3, 10))
         problem.check("gated_linear", operands, transpose_weight=transposed, compute=compute)
 
 
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("family", [None, *FAMILIES])
 def test_matmul(family, transposed):
-    """Without an encoding the second factor is no constant, has a batch, and is quantised when the op runs."""
-    for compute in COMPUTES if family is None or family in INTEGERS else COMPUTES[:2]:
+    """Without an encoding the second factor is no constant, and has a batch."""
+    for compute in COMPUTES:
         problem = Problem()
         shape = (6, GROUP) if transposed else (GROUP, 6)
         a = problem.value(numbers(2, 2, 3, GROUP))
@@ -115,7 +123,7 @@ def test_matmul(family, transposed):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("family", [name for name, one in FAMILIES.items() if one.per != "group"])
 def test_conv(family, channels_last):
-    for compute in COMPUTES if family in INTEGERS else COMPUTES[:2]:
+    for compute in COMPUTES:
         for groups, axes in ((1, 1), (2, 2), (3, 3)):
             problem = Problem()
             x = numbers(2, 2, 6, *[5, 4, 6][:axes])
@@ -167,13 +175,13 @@ def test_expand_depthwise(family):
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, 0.0])
 def test_rows_that_are_not_finite_or_zero(special):
-    for compute in COMPUTES:
+    for compute in (*COMPUTES, "int8"):
         x = numbers(2, 3, GROUP)
         x[1] = 0 if special == 0 else x[1]
         x[1, 3] = special
         problem = Problem()
         weight = problem.weight(numbers(1, 4, GROUP), FAMILIES["int8_channel"])
-        problem.check("linear", [problem.value(x), weight, None, None], compute=compute)
+        problem.check("linear", {**problem.factor(x, compute), "weight": weight}, compute=compute)
 
 
 def test_halves_of_a_step_are_rounded_to_even():
@@ -182,7 +190,7 @@ def test_halves_of_a_step_are_rounded_to_even():
     x[0, 0] = 127
     problem = Problem()
     weight = problem.weight(np.eye(GROUP, dtype=np.float32), FAMILIES["int8_channel"])
-    problem.check("linear", [problem.value(x), weight, None, None], compute="int8")
+    problem.check("linear", {**problem.factor(x, "int8"), "weight": weight}, compute="int8")
 
 
 def test_c_has_the_table_of_encodings():
@@ -204,9 +212,10 @@ def test_kernels_of_other_types_are_not_asked():
     """Only kernels whose signature permits the encoding and the arithmetic accept a node."""
     for kernel in native.kernels():
         reads = native.accepts(kernel, "int8_channel", "int8")
-        assert reads == (kernel.types == "any_anyw"), kernel.name
+        quantised = kernel.types == "qd8_qc8w"
+        assert reads == (quantised or kernel.types == "any_anyw"), kernel.name
         rounds = kernel.types.startswith("bd16_")
-        assert native.accepts(kernel, "plain", "element") == (not rounds), kernel.name
+        assert native.accepts(kernel, "plain", "element") == (not rounds and not quantised), kernel.name
         assert native.accepts(kernel, "bfloat16", "bfloat16") == (rounds or kernel.types == "any_anyw"), kernel.name
 
 

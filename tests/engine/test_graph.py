@@ -78,7 +78,7 @@ def test_inputs_given_by_name_stand_in_declared_order():
     g = start((2, 3), (5, 3), (2, 5))
     x, weight, residual = g.inputs
     node = g.emit("linear", {"residual": residual, "weight": weight, "x": x}).node
-    assert node.inputs == (x, weight, None, residual)
+    assert node.inputs == (x, weight, None, residual, None)
 
 
 def test_a_missing_required_name_is_refused():
@@ -109,10 +109,10 @@ def test_a_node_emitted_again_differs_in_what_is_given_alone():
     old = g.emit("linear", {"x": x, "weight": weight, "bias": bias}, source=source, activation="relu").node
     g.emit("neg", [x])
     new = g.emit_again(old, {"bias": None}, alpha=2.0).node
-    assert new.inputs == (x, weight, None, None)
+    assert new.inputs == (x, weight, None, None, None)
     assert new.attributes == {"transpose_weight": True, "activation": "relu", "alpha": 2.0, "compute": "element"}
     assert new.source == source
-    assert (old.inputs, old.attributes["alpha"]) == ((x, weight, bias, None), 1.0)
+    assert (old.inputs, old.attributes["alpha"]) == ((x, weight, bias, None, None), 1.0)
     assert [new, old] == g.nodes[:2]
 
 

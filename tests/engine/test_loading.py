@@ -124,6 +124,8 @@ def update_header(header, loaded):
         for instruction in part["instructions"]:
             if "compute" in TABLE[instruction["op"]].attributes:  # files from before products had it do not name it
                 instruction["attributes"].setdefault("compute", "element")
+            missing = len(TABLE[instruction["op"]].inputs) - len(instruction["inputs"])  # of products of bytes
+            instruction["inputs"] += [None] * missing
         modules = [part["origins"]["modules"].index(node.source.module) for node in graphs[name].nodes]
         part["origins"].setdefault("instructions", modules)  # earlier files name them where they do not follow
 

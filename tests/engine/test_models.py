@@ -265,7 +265,7 @@ def test_a_profile_says_how_much_is_at_the_roof_and_which_ops_lose_the_rest(thre
 
 def test_time_that_a_roof_asks_for_is_not_lost():
     def node(op, seconds, share, flops=0):
-        return NodeProfile(op, "k", "", (1,), seconds, flops, flops, 0, 0.25, share, "compute")
+        return NodeProfile(op, "k", "", (1,), seconds, flops, flops, 0, 0.25, share, "compute", peak_flops=10.0)
 
     nodes = (node("linear", 4.0, 0.75), node("gelu", 2.0, None, flops=10), node("linear", 2.0, 1.5))
     found = Profile(nodes, (ThreadProfile(8.0, 2.0),), 10.0, 10.0, 1, 10.0, 1.0, "tsc").attribution()

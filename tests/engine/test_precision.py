@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from engine.encodings import BFLOAT16, FAMILIES
 from engine.errors import ConfigError
 from engine.graph import Graph
 from engine.ops import TensorType
+from engine.ops.arithmetic import MOST_SUMMED
 from engine.passes.precision import PRECISIONS
 from engine.program import container
 from engine.targets import interpreter
@@ -91,10 +93,9 @@ def references_of(program):
     return engine.Config(variant=dict.fromkeys(used & known, "reference"))
 
 
-SLOW = {"bf16": 0, "fp16": 0, "int8_weight": 0, "int8_weight_tensor": 0, "int8_dynamic": 4, "int4_weight": 3}
+SLOW = {"bf16": 0, "fp16": 0, "int8_weight": 0, "int8_weight_tensor": 0, "int8_dynamic": 0, "int4_weight": 3}
 """Precision -> launches of the network below that no fast kernel computes. Fast kernels compute linear layers
-and embeddings with weights of 16 or 8 bits, and all convolutions but those that multiply integers. Groups of 4 bits do
-not fit the last layer."""
+and embeddings with weights of 16 or 8 bits, and all convolutions. Groups of 4 bits do not fit the last layer."""
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,52 @@ def test_the_cpu_runs_every_precision_and_reports_what_is_slow(net, precision):
     )
 
 
+@pytest.mark.parametrize("size", [1, 3, 65537])
+def test_products_of_bytes_have_the_bits_of_their_definition_at_any_depth(size):
+    torch.manual_seed(1)
+    model, x = nn.Sequential(nn.Linear(size, 5), nn.ReLU()).eval(), torch.randn(9, size)
+    expected = compiled(model, (x,), "int8_dynamic")(x)
+    for threads in (1, 2):
+        config = engine.Config(precision="int8_dynamic", threads=threads)
+        assert torch.equal(engine.compile(model, (x,), config)(x), expected)
+    torch.testing.assert_close(expected, model(x), atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("row", [0.0, float("nan"), float("inf"), 1e6])
+def test_a_row_without_digits_spoils_no_other_row(row):
+    torch.manual_seed(1)
+    model, x = nn.Linear(40, 5).eval(), torch.randn(3, 40)
+    x[1] = 0
+    x[1, 7] = row
+    found = engine.compile(model, (x,), engine.Config(precision="int8_dynamic"))(x)
+    torch.testing.assert_close(found[::2], model(x)[::2], atol=0.05, rtol=0.05)
+    if math.isfinite(row):
+        torch.testing.assert_close(found[1], model(x)[1], rtol=0.02, atol=0)
+    else:
+        assert found[1].isnan().all()
+
+
+def test_rows_are_quantised_once_for_all_products_that_read_them():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.gate = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 16, bias=False)
+
+        def forward(self, x):
+            return torch.sigmoid(self.query(x)), self.key(x).tanh(), self.gate(x).relu()
+
+    program = compiled(Attention().eval(), (torch.randn(3, 8),), "int8_dynamic", disable=("merge_linear",))
+    ops = [node.op.name for node in program.graph.nodes]
+    assert (ops.count("linear"), ops.count("quantize_rows")) == (3, 1)
+
+
+def test_what_products_of_bytes_cannot_read_is_refused_by_name():
+    deep, wide = nn.Linear(MOST_SUMMED + 1, 2).eval(), nn.Linear(4, 2).double().eval()
+    for model, x in ((deep, torch.randn(1, MOST_SUMMED + 1)), (wide, torch.randn(1, 4).double())):
+        with messages.raises(ConfigError):
+            compiled(model, (x,), "int8_dynamic")
+
+
 class Pictures(nn.Module):
     """Convolutions of few channels in steps of two, of every channel alone, of groups, by 1 x 1, and by 3 x 3."""
 
@@ -149,11 +196,7 @@ def pictures():
 
 @pytest.mark.parametrize(
     "precision",
-    [
-        pytest.param(one, marks=() if one in ("bf16", "int4_weight") else pytest.mark.long)
-        for one in ENCODED
-        if one != "int8_dynamic"
-    ],
+    [pytest.param(one, marks=() if one in ("bf16", "int4_weight") else pytest.mark.long) for one in ENCODED],
 )
 def test_no_convolution_with_a_stored_weight_is_slow(pictures, precision):
     model, inputs = pictures

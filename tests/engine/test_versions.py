@@ -28,6 +28,16 @@ def test_a_document_goes_through_every_version_in_between(monkeypatch):
     assert several == {"version": 7, "entries": {"a": {"version": 7, "seen": [6]}}, "facts": {}}
 
 
+def test_products_of_integers_of_an_earlier_definition_are_refused():
+    def document(compute):
+        linear = {"op": "linear", "inputs": [0, 1, None, None], "attributes": {"compute": compute}}
+        return {"version": 5, "instructions": [linear]}
+
+    assert versions.upgrade(document("element"))["instructions"][0]["inputs"] == [0, 1, None, None, None]
+    with messages.raises(ProgramError):
+        versions.upgrade(document("int8"))
+
+
 @pytest.mark.parametrize("version", [None, 0, 2, 3, VERSION + 1, True, "3", 3.5, [3]])
 def test_an_unknown_version_is_refused_by_number(version, tmp_path):
     saved_with(engine.load(golden.file("program")), tmp_path / "p", lambda header: header.update(version=version))

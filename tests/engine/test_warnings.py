@@ -18,6 +18,7 @@ from tests import messages
 
 X = torch.linspace(-2, 2, 32).reshape(4, 8)
 MLP = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval()
+WIDE = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.Linear(32, 32), nn.Linear(32, 4)).eval()
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def slow(issued):
 
 def test_slow_kernels_are_said_once_per_process_at_the_line_that_compiles(issued):
     for _ in range(2):
-        program = engine.compile(MLP, (X,), engine.Config(precision="int8_dynamic"))
+        program = engine.compile(WIDE, (X,), engine.Config(precision="int4_weight"))
     (one,) = slow(issued)
     report = program.report()
     count = f"{report.slow_launches} of {report.launches} launches"
@@ -87,7 +88,7 @@ def test_a_cache_that_scatter_writes_needs_no_slow_kernel(issued):
     assert program.report().slow_launches == 0
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "int8_weight", "int8_weight_tensor", "int8_dynamic"])
 def test_nothing_is_said_of_linear_layers_with_weights_that_fast_kernels_read(issued, precision):
     program = engine.compile(MLP, (X,), engine.Config(precision=precision))
     assert not slow(issued)
@@ -142,8 +143,7 @@ def test_nothing_is_said_where_nothing_is_slow_or_slow_kernels_were_asked_for(is
 
 
 def test_a_profile_marks_launches_of_slow_kernels():
-    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 4)).eval()
-    program = engine.compile(model, (X,), engine.Config(precision="int8_dynamic"))
+    program = engine.compile(WIDE, (X,), engine.Config(precision="int4_weight"))
     profile = program.profile(X, runs=1, roofs=False)
     marked = [node for node in profile.nodes if node.is_slow]
     assert len(marked) == program.report().slow_launches < len(profile.nodes)

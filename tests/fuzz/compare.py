@@ -10,6 +10,7 @@ import numpy as np
 from engine import dtypes
 from engine.ops import TABLE
 from tests.engine.test_native_ops import ABSOLUTE, RELATIVE, magnitude
+from tests.ops.case import results_of
 
 MOST = 1e6
 """Kernels compute in float32, the definitions in float64: of larger numbers the squares may overflow in one of the two
@@ -19,14 +20,16 @@ LARGEST = 1e30
 Operands = Sequence["np.ndarray | None"]
 
 
-def difference(op: str, inputs: Operands, attributes: Mapping[str, Any], result: np.ndarray) -> str | None:
-    """What is wrong with `result`; None where it is right, or where the definition leaves it open.
+def difference(
+    op: str, inputs: Operands, attributes: Mapping[str, Any], result: np.ndarray, number: int = 0
+) -> str | None:
+    """What is wrong with `result`, output `number` of the op; None if nothing is, or if the definition leaves it open.
 
     Floats may differ by the tolerances of the tests, and by what the definition itself changes by when each operand
     changes by as much: without this, a difference of nearly equal numbers would be an error.
     """
     with np.errstate(all="ignore"):
-        expected = np.asarray(TABLE[op].reference(*inputs, **attributes))
+        expected = np.asarray(results_of(TABLE[op].reference(*inputs, **attributes))[number])
         if expected.dtype != result.dtype or expected.shape != result.shape:
             return f"{op}: {result.dtype}{result.shape} in place of {expected.dtype}{expected.shape}"
         if not is_defined(op, inputs, attributes, result):
@@ -35,7 +38,7 @@ def difference(op: str, inputs: Operands, attributes: Mapping[str, Any], result:
         if name not in RELATIVE:
             wrong = expected != result
         else:
-            allowed = _allowed(op, inputs, attributes, expected, name)
+            allowed = _allowed(op, inputs, attributes, expected, name, number)
             far = ~(np.abs(result.astype(np.float64) - expected.astype(np.float64)) <= allowed)
             equal = (expected == result) | (np.isnan(expected) & np.isnan(result))
             wrong = far & ~equal & ~np.isnan(allowed) & ~(np.abs(expected.astype(np.float64)) > LARGEST)
@@ -61,19 +64,21 @@ def is_defined(op: str, inputs: Operands, attributes: Mapping[str, Any], result:
     return not any((np.isinf(a) | (np.abs(a) > MOST)).any() for a in floats)
 
 
-def _allowed(op: str, inputs: Operands, attributes: Mapping[str, Any], expected: np.ndarray, name: str) -> np.ndarray:
+def _allowed(
+    op: str, inputs: Operands, attributes: Mapping[str, Any], expected: np.ndarray, name: str, number: int
+) -> np.ndarray:
     """Absolute error allowed for each element, float64; NaN where the definition itself is unstable."""
     wide = expected.astype(np.float64)
     allowed = RELATIVE[name] * np.abs(wide) + ABSOLUTE[name] * magnitude(op, expected)
     if op == "gated_linear":  # the tail of an activation is rounded at the size of its argument, then multiplied
-        x, weight, bias = inputs
+        x, weight, bias, _scale = inputs
         shared = {"transpose_weight": attributes["transpose_weight"], "activation": "none", "alpha": 1.0}
         halves = np.asarray(TABLE["linear"].reference(x, weight, bias, None, **shared)).astype(np.float64)
         allowed = allowed + RELATIVE[name] * np.max(np.abs(halves), initial=0.0) ** 2
     generator = np.random.default_rng(0)
     for _ in range(2):
         near = [None if a is None else _near(generator, a, RELATIVE[name]) for a in inputs]
-        changed = np.asarray(TABLE[op].reference(*near, **attributes)).astype(np.float64)
+        changed = np.asarray(results_of(TABLE[op].reference(*near, **attributes))[number]).astype(np.float64)
         allowed = allowed + 8 * np.abs(changed - wide)
         # NaN must be NaN; an element that becomes NaN or infinite by a small change is open.
         allowed = np.where(np.isnan(wide) & np.isnan(changed), 0.0, allowed)

@@ -247,9 +247,10 @@ class _Checker:
         for traced_node, node in zip(nodes, fixed.nodes, strict=True):
             results = traced_node.outputs or ()
             values |= zip(node.outputs, results, strict=True)
-            wrong = compare.difference(node.op.name, traced_node.inputs or (), node.attributes, results[0])
-            if wrong is not None:
-                raise Finding(f"wrong result: {wrong}\n{node}")
+            for number, result in enumerate(results):
+                wrong = compare.difference(node.op.name, traced_node.inputs or (), node.attributes, result, number)
+                if wrong is not None:
+                    raise Finding(f"wrong result: {wrong}\n{node}")
         slots = [slot for slot in fixed.signature.output_slots if isinstance(slot, int)]
         traced = [values.get(fixed.call_outputs[slot]) for slot in slots]
         traced += [values.get(value) for value in fixed.state_outputs]

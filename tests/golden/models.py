@@ -16,7 +16,7 @@ from torch import nn
 import engine
 
 FOLDER = Path(__file__).resolve().parent
-VERSIONS = (4, 5)
+VERSIONS = (4, 5, 6)
 """Format versions of the files."""
 MAX_LENGTH = 12
 

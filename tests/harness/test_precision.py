@@ -174,7 +174,7 @@ def test_the_weights_of_encoder_layers_of_torch_are_decoded_although_torch_would
     torch.manual_seed(0)  # of 1000 seeds, 4 have a weight so near a tie that this test rounds it the other way
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True).eval()
     x = torch.randn(2, 5, 16)
-    with torch.inference_mode(), fused.switched_off(), quantised.Quantised("int8_weight", [x], quantised.Rows()):
+    with torch.inference_mode(), fused.switched_off(), quantised.Quantised("int8_weight", [x]):
         got = layer(x)
     assert torch.backends.mha.get_fastpath_enabled()
     with torch.no_grad():
@@ -186,8 +186,7 @@ def test_the_weights_of_encoder_layers_of_torch_are_decoded_although_torch_would
 
 def test_activations_are_quantised_by_row():
     weight, x = torch.randn(3, 5), torch.randn(4, 5)
-    rows = quantised.Rows()
-    with torch.inference_mode(), quantised.Quantised("int8_dynamic", [x], rows):
+    with torch.inference_mode(), quantised.Quantised("int8_dynamic", [x]):
         got = torch.nn.functional.linear(x, weight)
     scales = [one.abs().amax(1, keepdim=True) / 127 for one in (x, weight)]
     whole = [torch.round(one / scale) for one, scale in zip((x, weight), scales, strict=True)]
@@ -200,7 +199,7 @@ def test_rows_of_a_parameter_and_a_batch_of_one_product_are_read_as_the_engine_s
     table, x, ids = torch.nn.Parameter(torch.randn(4, 4)), torch.randn(3, 4), torch.tensor([1, -1, 3])
     scale = table.abs().amax(1, keepdim=True) / 127
     rounded = (torch.round(table / scale) * scale).detach()
-    with torch.inference_mode(), quantised.Quantised("int8_weight", [x, ids], quantised.Rows()):
+    with torch.inference_mode(), quantised.Quantised("int8_weight", [x, ids]):
         indexed, buffer = table[ids], table.data.clone()[ids]
         selected = table.index_select(0, ids.abs())
         product = torch.einsum("bi,oi->bo", x, table)
@@ -212,7 +211,7 @@ def test_rows_of_a_parameter_and_a_batch_of_one_product_are_read_as_the_engine_s
 
 def test_what_meets_no_input_and_what_is_no_weight_stays_as_it_is():
     one, other, x = torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4)
-    with torch.inference_mode(), quantised.Quantised("int8_weight", [x], quantised.Rows()):
+    with torch.inference_mode(), quantised.Quantised("int8_weight", [x]):
         constant, products = one @ other, x @ x
         varying = x @ one
     torch.testing.assert_close(constant, one @ other, rtol=0, atol=0)

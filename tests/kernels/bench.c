@@ -54,10 +54,12 @@ static double time_of(prepared *p) {
     }
 }
 
-/* Operations a second of the multiply-adds that the chosen instruction set adds to those that it extends. */
-static double measure_products(void) {
+/* Operations a second of multiply-adds: of bytes where the case multiplies some, else of what the chosen instruction set adds to
+ * those that it extends. */
+static double measure_products(const test_case *c) {
+    if (c->operands[0].dtype == EB_I8) return eb_measure_arithmetic("int8", chosen_isa, 1e-3);
     const eb_roof bfloat = eb_measure_roof("bf16", 0, 1, 1e-3);
-    return bfloat.isa && strcmp(bfloat.isa, chosen_isa) == 0 ? bfloat.rate : eb_measure_fma(chosen_isa, 1e-3);
+    return bfloat.isa && strcmp(bfloat.isa, chosen_isa) == 0 ? bfloat.rate : eb_measure_arithmetic("fp32", chosen_isa, 1e-3);
 }
 
 static void print_case(const test_case *c) {
@@ -109,7 +111,7 @@ static void bench_case(case_visitor *v, test_case *c) {
         fflush(stdout);
         if (!fgets(line, sizeof line, stdin) || line[0] == '\n') break;
         printf("round");
-        printf("\t%.6g", measure_products());
+        printf("\t%.6g", measure_products(c));
         printf("\t%.6g", eb_measure_read(memory, MEMORY_BYTES, 4e-3));
         printf("\t%.6g", eb_measure_copy(memory, memory + MEMORY_BYTES / 2, MEMORY_BYTES / 2, 4e-3));
         for (int i = 0; i < count; i++)

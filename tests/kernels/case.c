@@ -288,6 +288,18 @@ void prepared_free(prepared *p) {
     free(p->bases[MOST_OPERANDS]);
 }
 
+/* Where output `o` begins in the memory of all, aligned; and what they take together. */
+static int64_t output_at(const test_case *c, int o) {
+    int64_t at = 0;
+    for (int i = 0; i < o; i++) at += (c->bytes[c->node.n_inputs + i] + 7) / 8 * 8;
+    return at;
+}
+
+static size_t output_bytes(const test_case *c) {
+    const int last = c->node.n_outputs - 1;
+    return (size_t)(output_at(c, last) + c->bytes[c->node.n_inputs + last]);
+}
+
 char *case_run(const test_case *c, int32_t k, int threads, eb_status *status) {
     prepared p;
     int y = c->node.n_inputs;
@@ -296,9 +308,9 @@ char *case_run(const test_case *c, int32_t k, int threads, eb_status *status) {
         prepared_free(&p);
         return NULL;
     }
-    char *target = malloc((size_t)c->bytes[y]);
-    memset(target, 0x5a, (size_t)c->bytes[y]);
-    p.bases[y] = target;
+    char *target = malloc(output_bytes(c));
+    memset(target, 0x5a, output_bytes(c));
+    for (int o = 0; o < c->node.n_outputs; o++) p.bases[y + o] = target + output_at(c, o);
     if (c->in_place >= 0) {
         memcpy(target, c->data[c->in_place], (size_t)c->bytes[y]);
         p.bases[c->in_place] = target;
@@ -321,8 +333,8 @@ static int are_equal_halves(uint16_t a, uint16_t b, uint16_t infinity) {
     return a == b || ((a | b) & size) == 0 || ((a & size) > infinity && (b & size) > infinity);
 }
 
-static void compare(const test_case *c, int32_t k, const char *value, const char *expected) {
-    int y = c->node.n_inputs;
+/* Of operand `y`, an output. */
+static void compare(const test_case *c, int32_t k, int y, const char *value, const char *expected) {
     const char *name = eb_kernel_describe(k).name;
     const int wide = c->operands[y].dtype == EB_F64;
     const int is_half = c->operands[y].dtype == EB_F16, is_bfloat = c->operands[y].dtype == EB_BF16;
@@ -374,9 +386,10 @@ void case_check(const test_case *c) {
         if (status != expected_status)
             fail("%s by %s: status %d, not %d", c->name, eb_kernel_describe(k).name, (int)status, (int)expected_status);
         else if (status == EB_OK)
-            compare(c, k, one, expected);
+            for (int o = 0; o < c->node.n_outputs; o++)
+                compare(c, k, c->node.n_inputs + o, one + output_at(c, o), expected + output_at(c, o));
         three = case_run(c, k, 3, &status);
-        if (status == EB_OK && memcmp(one, three, (size_t)c->bytes[c->node.n_inputs]) != 0)
+        if (status == EB_OK && memcmp(one, three, output_bytes(c)) != 0)
             fail("%s by %s: three threads give other bits than one", c->name, eb_kernel_describe(k).name);
         free(one);
         free(three);

@@ -61,7 +61,7 @@ struct test_case {
 void case_begin(test_case *c, const char *op, double tolerance, const char *format, ...);
 /* Appends to the name what the function that began the case does not know. */
 void case_note(test_case *c, const char *format, ...);
-/* An operand; floats are uniform in [-scale, scale), integers in [0, scale). Inputs first, then the output. */
+/* An operand; floats are uniform in [-scale, scale), integers in [0, scale). Inputs first, then the outputs. */
 eb_tensor *case_input(test_case *c, eb_dtype dtype, layout layout, double scale, int rank, const int64_t *shape);
 void case_absent(test_case *c);
 /* Has input `i`, which was described as floats, stored in an encoding with channels at, or groups along, `axis`. Comes behind
@@ -103,7 +103,7 @@ typedef struct {
 } prepared;
 eb_status case_prepare(const test_case *c, int32_t k, int threads, prepared *p);
 void prepared_free(prepared *p);
-/* The output of kernel `k` in new memory, to be freed by the caller; NULL where the kernel does not take the case. */
+/* The outputs of kernel `k`, one behind the other, in new memory, to be freed by the caller; NULL where the kernel does not take the case. */
 char *case_run(const test_case *c, int32_t k, int threads, eb_status *status);
 
 int64_t tensor_bytes(const eb_tensor *t); /* from the first to past the last element */

@@ -87,6 +87,7 @@ static const struct {
     {"group_norm", cases_group_norm},
     {"embedding_norm", cases_embedding_norm},
     {"rope", cases_rope},
+    {"quantize_rows", cases_quantize_rows},
     {"softmax", cases_softmax},
     {"log_softmax", cases_softmax},
     {"sum", cases_reduction},

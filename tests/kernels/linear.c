@@ -20,6 +20,7 @@ static void make_linear_of(test_case *c, eb_dtype dtype, int64_t M, int64_t N, i
     case_input(c, dtype, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
     case_input(c, dtype, DENSE, 1, SHAPE(N));
     case_absent(c);
+    case_absent(c);
     case_output(c, dtype, DENSE, SHAPE(M, N));
     c->node.n_ints = 2;
     c->ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = transposed;
@@ -56,6 +57,7 @@ static void add_epilogue(case_visitor *v, eb_dtype dtype, int64_t M, int64_t N, 
     else
         case_absent(&c);
     case_input(&c, dtype, residual_layout, 1, SHAPE(3, M, N));
+    case_absent(&c);
     case_output(&c, dtype, DENSE, SHAPE(3, M, N));
     c.node.n_ints = 2;
     c.ints[EB_INT_LINEAR_TRANSPOSE_WEIGHT] = 1;
@@ -79,18 +81,37 @@ static void add_specials(case_visitor *v) {
     }
 }
 
+/* The factor x [M, K] of a product in some arithmetic: floats, or all bytes, whose rows have scales as input_scale describes them. */
+static void input_factor(test_case *c, int64_t compute, layout how, int64_t M, int64_t K) {
+    case_input(c, compute == EB_COMPUTE_INT8 ? EB_I8 : EB_F32, how, compute == EB_COMPUTE_INT8 ? 256 : 1, SHAPE(M, K));
+}
+
+static void input_scale(test_case *c, int64_t compute, int64_t M) {
+    if (compute == EB_COMPUTE_INT8)
+        case_input(c, EB_F32, M % 2 ? PADDED : DENSE, 1e-4, SHAPE(M, 1)); /* so that sums are near 1 */
+    else
+        case_absent(c);
+}
+
+/* Equal numbers, but zeros and NaN of any sign: of products of bytes every step up to an activation that computes is defined. */
+#define EXACT 1e-30
+static double byte_tolerance(int64_t activation) {
+    return activation == EB_ACTIVATION_NONE || activation == EB_ACTIVATION_RELU || activation == EB_ACTIVATION_RELU6 ? EXACT : 3e-6;
+}
+
 /* A weight [N, K], or [K, N], stored in an encoding. K: a multiple of the size of a group. */
 static void make_encoded(test_case *c, int64_t M, int64_t N, int64_t K, const char *encoding, int transposed, int64_t compute,
                          int bias) {
-    case_begin(c, "linear", 4e-5 * (double)(K + 1), "%s M=%ld N=%ld K=%ld transposed=%d compute=%ld bias=%d", encoding, (long)M,
+    case_begin(c, "linear", compute == EB_COMPUTE_INT8 ? EXACT : 4e-5 * (double)(K + 1), "%s M=%ld N=%ld K=%ld transposed=%d compute=%ld bias=%d", encoding, (long)M,
                (long)N, (long)K, transposed, (long)compute, bias);
-    case_input(c, EB_F32, DENSE, 1, SHAPE(M, K));
+    input_factor(c, compute, DENSE, M, K);
     case_input(c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
     if (bias)
         case_input(c, EB_F32, DENSE, 1, SHAPE(N));
     else
         case_absent(c);
     case_absent(c);
+    input_scale(c, compute, M);
     const int is_grouped = strncmp(encoding, "int8", 4) != 0; /* else a channel of the result */
     case_encode(c, EB_IN_LINEAR_WEIGHT, encoding, transposed ? is_grouped : !is_grouped);
     case_output(c, EB_F32, DENSE, SHAPE(M, N));
@@ -112,8 +133,8 @@ static void add_encoded(case_visitor *v, int64_t M, int64_t N, int64_t K, const 
 static void add_encodings(case_visitor *v) {
     for (int32_t e = 1; e < eb_encoding_count(); e++) {
         const eb_encoding how = eb_encoding_describe(e);
-        const int64_t computes = how.per == EB_PER_ELEMENT ? EB_COMPUTE_BFLOAT16 : EB_COMPUTE_INT8;
-        for (int64_t compute = 0; compute <= computes; compute++)
+        const int64_t other = how.per == EB_PER_ELEMENT ? EB_COMPUTE_BFLOAT16 : how.per == EB_PER_CHANNEL ? EB_COMPUTE_INT8 : 0;
+        for (int64_t compute = 0; compute <= other; compute += other ? other : 1)
             for (int64_t M = 0; M < 4; M++) add_encoded(v, M, 34, 256, how.name, (int)M % 2, compute, (int)M / 2);
     }
 }
@@ -126,17 +147,18 @@ typedef struct {
 } narrow_weight;
 static const narrow_weight narrow_weights[] = {{"bytes", "int8_channel", EB_COMPUTE_ELEMENT, 12.8},
                                                {"halves", "float16", EB_COMPUTE_ELEMENT, 1},
-                                               {"bfloat16", "bfloat16", EB_COMPUTE_BFLOAT16, 1}};
+                                               {"bfloat16", "bfloat16", EB_COMPUTE_BFLOAT16, 1},
+                                               {"bytes by bytes", "int8_channel", EB_COMPUTE_INT8, 1}};
 enum { NARROW_WEIGHTS = sizeof narrow_weights / sizeof narrow_weights[0] };
 
 /* A constant weight stored in an encoding, and any epilogue. Only reference kernels read one that is not constant. */
 static void add_narrow(case_visitor *v, const narrow_weight *w, int64_t M, int64_t N, int64_t K, layout x_layout, int transposed,
                        int bias, int residual, int64_t activation, double alpha) {
     test_case c;
-    case_begin(&c, "linear", w->largest * sum_tolerance(K),
+    case_begin(&c, "linear", w->compute == EB_COMPUTE_INT8 ? byte_tolerance(activation) : w->largest * sum_tolerance(K),
                "%s M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d residual=%d %ld %g", w->name, (long)M, (long)N, (long)K,
                (int)x_layout, transposed, bias, residual, (long)activation, alpha);
-    case_input(&c, EB_F32, x_layout, 1, SHAPE(M, K));
+    input_factor(&c, w->compute, x_layout, M, K);
     case_input(&c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){N, K} : (int64_t[]){K, N});
     if (bias)
         case_input(&c, EB_F32, DENSE, 1, SHAPE(N));
@@ -146,6 +168,7 @@ static void add_narrow(case_visitor *v, const narrow_weight *w, int64_t M, int64
         case_input(&c, EB_F32, PADDED, 1, SHAPE(M, N));
     else
         case_absent(&c);
+    input_scale(&c, w->compute, M);
     case_encode(&c, EB_IN_LINEAR_WEIGHT, w->encoding, !transposed);
     case_output(&c, EB_F32, DENSE, SHAPE(M, N));
     c.node.n_ints = EB_INT_LINEAR_COMPUTE + 1;
@@ -168,14 +191,15 @@ static void add_all_narrow(case_visitor *v, const narrow_weight *w) {
     add_narrow(v, w, 300, 130, 40, SWAPPED, 0, 1, 1, EB_ACTIVATION_GELU, 1);
     add_narrow(v, w, 3, 70, 2100, PADDED, 1, 0, 1, EB_ACTIVATION_SILU, 0.25);
     add_narrow(v, w, 280, 33, 1000, DENSE, 1, 1, 0, EB_ACTIVATION_NONE, 1); /* rounded in two tiles */
+    if (w->compute == EB_COMPUTE_INT8) add_narrow(v, w, 2, 17, 65537, DENSE, 1, 1, 0, EB_ACTIVATION_NONE, 1);
 }
 
-/* NaN and infinities of x reach the rows that they belong to, and no others. */
+/* NaN and infinities of x, or of the scales of its rows, reach the rows that they belong to, and no others. */
 static void add_narrow_specials(case_visitor *v, const narrow_weight *w) {
     for (int64_t M = 1; M <= 16; M += 5) {
         test_case c;
         make_encoded(&c, M, 35, 9, w->encoding, 1, w->compute, 1);
-        case_specials(&c, 0);
+        case_specials(&c, w->compute == EB_COMPUTE_INT8 ? EB_IN_LINEAR_SCALE : EB_IN_LINEAR_X);
         c.constant = 2;
         visit_case(v, &c);
     }
@@ -279,7 +303,7 @@ void cases_linear(case_visitor *v) {
     for (int i = 0; i < NARROW_WEIGHTS; i++) {
         add_all_narrow(v, &narrow_weights[i]);
         add_narrow_specials(v, &narrow_weights[i]);
-        add_ignored_peaks(v, &narrow_weights[i]);
+        if (narrow_weights[i].compute != EB_COMPUTE_INT8) add_ignored_peaks(v, &narrow_weights[i]);
     }
     for (int i = 0; i < 8; i++) add_linear(v, i & 1 ? 3 : 0, i & 2 ? 3 : 0, i & 4 ? 3 : 0, DENSE, 0, EB_ACTIVATION_NONE);
     time_layers(v);
@@ -321,6 +345,7 @@ static void make_gated_linear(test_case *c, int64_t M, int64_t N, int64_t K, lay
         case_input(c, EB_F32, DENSE, 1, SHAPE(2 * N));
     else
         case_absent(c);
+    case_absent(c);
     case_output(c, EB_F32, DENSE, SHAPE(M, N));
     c->node.n_ints = 2;
     c->ints[EB_INT_GATED_LINEAR_TRANSPOSE_WEIGHT] = transposed;
@@ -341,14 +366,15 @@ static void make_narrow_gated_linear(test_case *c, const narrow_weight *w, int64
                                      int transposed, int bias) {
     /* Two factors, each of which is as large as its sums are wrong. */
     const double largest = w->largest * w->largest;
-    case_begin(c, "gated_linear", 4 * largest * sum_tolerance(K), "%s M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d",
+    case_begin(c, "gated_linear", w->compute == EB_COMPUTE_INT8 ? 1e-5 : 4 * largest * sum_tolerance(K), "%s M=%ld N=%ld K=%ld layout=%d transposed=%d bias=%d",
                w->name, (long)M, (long)N, (long)K, (int)x_layout, transposed, bias);
-    case_input(c, EB_F32, x_layout, 1, SHAPE(M, K));
+    input_factor(c, w->compute, x_layout, M, K);
     case_input(c, EB_F32, DENSE, 1, 2, transposed ? (int64_t[]){2 * N, K} : (int64_t[]){K, 2 * N});
     if (bias)
         case_input(c, EB_F32, DENSE, 1, SHAPE(2 * N));
     else
         case_absent(c);
+    input_scale(c, w->compute, M);
     case_encode(c, EB_IN_GATED_LINEAR_WEIGHT, w->encoding, !transposed);
     case_output(c, EB_F32, DENSE, SHAPE(M, N));
     c->node.n_ints = EB_INT_GATED_LINEAR_COMPUTE + 1;

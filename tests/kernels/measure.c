@@ -22,7 +22,7 @@ void test_measure(void) {
     for (int threads = 1; threads <= 3; threads++) {
         check_roof("fp32", 0, threads, 1);
         check_roof("bf16", 0, threads, 0);
-        check_roof("int8", 0, threads, 0);
+        check_roof("int8", 0, threads, 1);
         check_roof("read", 4096, threads, 1);
         check_roof("read", 3 << 20, threads, 1);
         check_roof("copy", 5000, threads, 1);
@@ -37,10 +37,10 @@ void test_measure(void) {
     /* What an instruction set allows counts, not its name alone: some have no multiply-add of floats of their own. */
     for (int i = 0; i < eb_isa_count(); i++) {
         const char *isa = eb_isa_describe(i).name;
-        if ((eb_measure_fma(isa, 1e-3) > 0) != is_isa_here(isa)) fail("%s: a rate of multiply-adds without it, or none", isa);
+        if ((eb_measure_arithmetic("fp32", isa, 1e-3) > 0) != is_isa_here(isa)) fail("%s: a rate of multiply-adds without it, or none", isa);
     }
-    if (eb_measure_fma(NULL, 1e-3) <= 0) fail("no rate of multiply-adds");
-    if (eb_measure_fma("nothing", 1e-3) != 0) fail("an instruction set that does not exist has a rate");
+    if (eb_measure_arithmetic("fp32", NULL, 1e-3) <= 0) fail("no rate of multiply-adds");
+    if (eb_measure_arithmetic("fp32", "nothing", 1e-3) != 0) fail("an instruction set that does not exist has a rate");
 #if defined(__linux__)
     sched_getaffinity(0, sizeof after, &after);
     if (!CPU_EQUAL(&before, &after)) fail("measuring moved the calling thread");

@@ -404,6 +404,39 @@ void cases_embedding_norm(case_visitor *v) {
     }
 }
 
+static void make_quantize_rows(test_case *c, int64_t rows, int64_t n, double largest, layout how) {
+    case_begin(c, "quantize_rows", 1e-30, "rows=%ld n=%ld largest=%g layout=%d", (long)rows, (long)n, largest, (int)how);
+    case_input(c, EB_F32, how, largest, SHAPE(2, rows, n));
+    case_output(c, EB_I8, DENSE, SHAPE(2, rows, n));
+    case_output(c, EB_F32, DENSE, SHAPE(2, rows, 1));
+}
+
+/* Every step is defined, so all bits are, but of NaN. Magnitudes to the limits of a float, and below its least normal one. */
+void cases_quantize_rows(case_visitor *v) {
+    static const double largest[] = {1, 0, 1e6, 3e38, 1e-36, 1e-39};
+    test_case c;
+    for (int i = 0; i < WIDTHS; i++)
+        for (int how = DENSE; how <= SCATTERED; how++) {
+            make_quantize_rows(&c, 1 + i % 3, widths[i], largest[(i + how) % 6], (layout)how);
+            visit_case(v, &c);
+            make_quantize_rows(&c, 4, widths[i], 3, (layout)how);
+            case_specials(&c, 0);
+            visit_case(v, &c);
+        }
+    for (int i = 0; i < 2; i++) {
+        make_quantize_rows(&c, 3 * i, 3 * !i, 1, DENSE);
+        visit_case(v, &c);
+    }
+    make_quantize_rows(&c, 300, 700, 1, DENSE); /* several tiles */
+    visit_case(v, &c);
+    for (int i = 0; i < STREAMS; i++) {
+        const int64_t rows = streams[i][0], n = streams[i][1];
+        make_quantize_rows(&c, rows / 2, n, 1, DENSE);
+        case_timed(&c, 3.0 * (double)(rows * n), "%ld x %ld", (long)rows, (long)n);
+        visit_case(v, &c);
+    }
+}
+
 void cases_softmax(case_visitor *v) {
     test_case c;
     for (int i = 0; i < WIDTHS; i++) {

@@ -29,6 +29,7 @@ case_provider cases_conv, cases_conv_transpose;                                 
 case_provider cases_pool, cases_resample, cases_grid_sample, cases_pad;                      /* windows.c */
 case_provider cases_expand_depthwise, cases_attention, cases_selective_scan;                 /* files of their names */
 case_provider cases_norm, cases_group_norm, cases_embedding_norm, cases_softmax;             /* rows.c */
+case_provider cases_quantize_rows;                                                           /* rows.c */
 case_provider cases_rope;                                                                    /* heads.c */
 case_provider cases_unary, cases_binary, cases_where, cases_pointwise, cases_cast;           /* pointwise.c */
 case_provider cases_comparison, cases_integer, cases_of_integers;                            /* pointwise.c */
@@ -100,7 +101,6 @@ void make_expand_depthwise(test_case *c, const image_shape *s, int64_t expand_ac
 void test_packing(void);
 void test_bits_of_rows(void);
 void test_accuracy(void);
-void test_micro(void);
 void test_limits(void);
 void test_measure(void);
 void test_isas(void);

@@ -23,7 +23,6 @@ static void run_tests(int with_fork, int share) {
     test_threads();
     test_isas();
     test_measure();
-    test_micro();
     test_packing();
     test_bits_of_rows();
     test_accuracy();

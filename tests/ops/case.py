@@ -47,6 +47,11 @@ def types_of(arrays: list[np.ndarray | None]) -> list[TensorType | None]:
     return [None if a is None else TensorType(dtypes.from_numpy(a.dtype).name, a.shape) for a in arrays]
 
 
+def results_of(found: Any) -> tuple[Any, ...]:
+    """What a definition returned: one array or tensor, or a tuple of several."""
+    return found if isinstance(found, tuple) else (found,)
+
+
 # --- makers of operands -----------------------------------------------------------------------------------------
 
 
@@ -114,6 +119,6 @@ def into(cases: list[Case]) -> Callable[..., None]:
     """``case(op, label, *operands, **attributes)``, which adds a case to `cases`."""
 
     def case(op: str, label: str, *operands: Maker | None, **attributes: Any) -> None:
-        cases.append(Case(op, label, operands, attributes))
+        cases.append(Case(op, label, tuple(TABLE[op].arrange(operands)), attributes))
 
     return case

@@ -611,6 +611,13 @@ for _add in (False, True):
     ):
         case("index_put", f"{_label}_{_add:d}", _x, _values, *_indices, axes=_axes, accumulate=_add)
 
+for _label, _x in (
+    *((name, normal(*shape)) for name, shape in SHAPES.items() if shape),
+    *((f"special_{n}", given([[float(n), -3.5, 1e-45, 0.0], [*SPECIAL[n : n + 3], 1.0]])) for n in range(3)),
+    ("tiny", normal(4, 19, scale=1e-38)),
+    ("zeros", given([[0.0] * 5, [1.0] * 5])),
+):
+    case("quantize_rows", _label, _x)
 for _dtype in FLOATS:
     case("quantize", _dtype, normal(5, 13, dtype=_dtype), scale=0.02)
     case("dequantize", _dtype, integers(5, 13, low=-128, high=128, dtype="int8"), scale=0.02, dtype=_dtype)

@@ -45,6 +45,7 @@ COUNTED = [
         4 * (12 + 1 + 4 + 12),
     ),
     # divide, round, add, two comparisons; subtract, multiply
+    ("quantize_rows", [f32(3, 4)], {}, 36, 48 + 12 + 12),
     ("quantize", [f32(3, 4)], {"scale": 0.5}, 60, 48 + 12),
     ("dequantize", [TensorType("uint8", (12,))], {"scale": 0.5, "dtype": "float16"}, 24, 12 + 24),
     # 2 M N K

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from engine import dtypes
 from engine.ops import TABLE
-from tests.ops.case import Case, types_of
+from tests.ops.case import Case, results_of, types_of
 from tests.ops.cases import CASES
 from tests.ops.torch_spatial import SPATIAL, activated
 
@@ -35,7 +35,7 @@ def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
     return np.asarray(tensor.contiguous().numpy())
 
 
-def _linear(x, weight, bias, residual, *, transpose_weight, activation, alpha, compute="element"):
+def _linear(x, weight, bias, residual, _scale, *, transpose_weight, activation, alpha, compute="element"):
     assert compute == "element"  # test_arithmetic.py has the others
     y = functional.linear(x, alpha * (weight if transpose_weight else weight.T), bias)
     return activated(activation, y if residual is None else y + residual)
@@ -47,7 +47,15 @@ def _quantize(x, scale, zero, dtype):
     return (steps + zero).clamp(torch.iinfo(kind).min, torch.iinfo(kind).max).to(kind)
 
 
-def _gated_linear(x, weight, bias, *, transpose_weight, activation, compute):
+def _quantize_rows(x):
+    x = x.float()
+    most = x.abs().amax(-1, keepdim=True) if x.shape[-1] else x.new_zeros(*x.shape[:-1], 1)
+    scale = (most / 127).clamp_min(2.0**-126)
+    data = torch.where(most.isfinite(), torch.round(x * (1 / scale)), torch.zeros_like(x))
+    return data.to(torch.int8), torch.where(most.isfinite(), scale, torch.full_like(scale, torch.nan))
+
+
+def _gated_linear(x, weight, bias, _scale, *, transpose_weight, activation, compute):
     assert compute == "element"
     gate, up = functional.linear(x, weight if transpose_weight else weight.T, bias).chunk(2, -1)
     return activated(activation, gate) * up
@@ -294,6 +302,7 @@ TORCH: dict[str, Any] = {
     ),
     "tril": torch.tril,
     "triu": torch.triu,
+    "quantize_rows": _quantize_rows,
     "quantize": _quantize,
     "dequantize": lambda x, scale, zero, dtype: (x.double() - zero) * float(np.float32(scale)),
     "embedding": lambda table, ids: table[ids.long()],
@@ -307,9 +316,9 @@ TORCH: dict[str, Any] = {
 quiet_var = pytest.mark.filterwarnings(r"ignore:var\(\). degrees of freedom is <= 0:UserWarning")
 
 
-def _expected(case: Case) -> np.ndarray:
+def _expected(case: Case) -> list[np.ndarray]:
     tensors = [None if a is None else to_torch(a) for a in case.inputs()]
-    return _to_numpy(TORCH[case.op](*tensors, **case.complete()))
+    return [_to_numpy(one) for one in results_of(TORCH[case.op](*tensors, **case.complete()))]
 
 
 def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
@@ -346,7 +355,9 @@ def _of_op(op: str, cases: Sequence[Case] = CASES) -> Iterator[Case]:
 def test_reference_agrees_with_torch(op):
     for case in _of_op(op):
         with _named(case):
-            assert_same(TABLE[op].reference(*case.inputs(), **case.complete()), _expected(case))
+            found = results_of(TABLE[op].reference(*case.inputs(), **case.complete()))
+            for actual, expected in zip(found, _expected(case), strict=True):
+                assert_same(actual, expected)
 
 
 @pytest.mark.parametrize("op", TABLE)
@@ -359,11 +370,11 @@ def test_inferred_type_is_what_the_reference_returns(op):
 def check_inferred_type(case: Case) -> None:
     inputs, op = case.inputs(), TABLE[case.op]
     op.check_arity(len(inputs))
-    (inferred,) = op.infer(types_of(inputs), case.complete())
-    actual = op.reference(*inputs, **case.complete())
-    assert isinstance(actual, np.ndarray)
-    assert (inferred.shape, inferred.dtype) == (actual.shape, dtypes.from_numpy(actual.dtype).name)
-    assert not any(a is not None and np.shares_memory(a, actual) for a in inputs)
+    found = results_of(op.reference(*inputs, **case.complete()))
+    for inferred, actual in zip(op.infer(types_of(inputs), case.complete()), found, strict=True):
+        assert isinstance(actual, np.ndarray)
+        assert (inferred.shape, inferred.dtype) == (actual.shape, dtypes.from_numpy(actual.dtype).name)
+        assert not any(a is not None and np.shares_memory(a, actual) for a in inputs)
 
 
 @pytest.mark.parametrize("op", ["layer_norm", "rms_norm"])
@@ -401,12 +412,12 @@ def check_float32(case: Case) -> None:
     inputs = case.inputs()
     attributes = case.complete()
     tensors = [None if a is None else torch.from_numpy(np.array(a)) for a in inputs]
-    expected = _to_numpy(TORCH[case.op](*tensors, **attributes))
-    actual = TABLE[case.op].reference(*inputs, **attributes)
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    # float32 sums of up to some hundred terms, and float32 exp and tanh: a few dozen units in the last place
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5, equal_nan=True)
+    expected = [_to_numpy(one) for one in results_of(TORCH[case.op](*tensors, **attributes))]
+    for actual, wanted in zip(results_of(TABLE[case.op].reference(*inputs, **attributes)), expected, strict=True):
+        assert actual.shape == wanted.shape
+        assert actual.dtype == wanted.dtype
+        # float32 sums of up to some hundred terms, and float32 exp and tanh: a few dozen units in the last place
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=2e-5, equal_nan=True)
 
 
 def test_every_op_has_cases_and_every_name_is_used_once():
@@ -427,6 +438,6 @@ def test_every_attribute_value_and_optional_input_has_a_case():
             assert seen >= set(wanted or ()), f"{op.name}.{name}"
             assert len(seen) > 1 or attribute.kind == "dtype", f"{op.name}.{name} has one value only: {seen}"
         for position, name in enumerate(op.inputs):
-            if name.endswith("?"):
+            if name.endswith("?") and name != "scale?":  # of compute="int8": test_arithmetic.py, too
                 present = {c.operands[position] is not None for c in cases}
                 assert present == {True, False}, f"{op.name}: {name}"

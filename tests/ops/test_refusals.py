@@ -75,6 +75,8 @@ REFUSED = [
     ("matmul", [f32(2, 2), f64(2, 2)], {}),
     ("matmul", [f32(2, 2, 2), f32(3, 2, 2)], {}),
     ("matmul", [f32(2, 3), f32(3, 4)], {"transpose_b": True}),
+    ("quantize_rows", [f64(2, 5)], {}),
+    ("quantize_rows", [f32()], {}),
     ("linear", [f32(2, 5), f32(6, 4), None, None], {}),
     ("linear", [f32(2, 5), f32(6, 5), None, None], {"transpose_weight": False}),
     ("linear", [f32(), f32(6, 5), None, None], {}),
@@ -383,7 +385,7 @@ def test_wrong_number_of_inputs_is_refused(op, count):
         TABLE[op].check_arity(count)
 
 
-@pytest.mark.parametrize(("op", "count"), [("add", 2), ("linear", 4), ("concat", 1), ("concat", 9), ("index", 4)])
+@pytest.mark.parametrize(("op", "count"), [("add", 2), ("linear", 5), ("concat", 1), ("concat", 9), ("index", 4)])
 def test_right_number_of_inputs_is_taken(op, count):
     TABLE[op].check_arity(count)
 

@@ -57,9 +57,7 @@ def test_casts_round_the_other_factor_where_no_kernel_does(groups, channels_last
     assert graph.nodes[-1].attributes["compute"] == "element"
 
 
-@pytest.mark.parametrize(
-    ("family", "compute"), [("bfloat16", "bfloat16"), ("int8_channel", "int8"), ("float16", "bfloat16")]
-)
+@pytest.mark.parametrize(("family", "compute"), [("bfloat16", "bfloat16"), ("float16", "bfloat16")])
 def test_other_convolutions_stay_as_they_are(family, compute):
     """There is a kernel; integers are multiplied; elements would be rounded."""
     graph = convolution(family, compute)

@@ -15,24 +15,20 @@
  * Why: few rows are bound by reading the weight. Widening bytes to floats takes 5.3 cycles for 32 bytes, and memory brings 32
  * bytes in 3.3; four multiplications by digits take 2 cycles for 32 bytes (measured on Zen 4).
  *
- * The weight is packed with a byte for each element, w + 128, which is unsigned: panels of quads [ceil(K / 4)][EB_NR][4]. The
- * 128 times the sum of digits that this adds is subtracted before. More rows widen a panel to floats once (multiply_panel). */
+ * The weight is packed as in quads.h, w + 128 for each element. The 128 times the sum of digits that this adds is subtracted
+ * before. More rows widen a panel to floats once (multiply_panel). */
 #ifndef EB_DIGITS_H
 #define EB_DIGITS_H
 
 #include "../avx512/isa.h"
 #define EB_FLOAT_ISA avx512
-#include "../vector/gemm.h"
+#include "../vector/quads.h"
 
 enum {
     DIGITS = 4,
     MOST_DIGIT_ROWS = 8,    /* more rows are multiplied as floats */
     MOST_DIGIT_K = 1 << 16, /* the sum of a digit fits into 32 bits: 255 * 128 * 2^16 < 2^31 */
 };
-
-extern const eb_packing eb_quad_panels_packing, eb_quad_gates_packing;
-
-static inline int64_t count_quads(int64_t K) { return eb_ceil_div(K, 4); }
 
 /* A row of x. Behind the last row there is one number, which is what eb_write_digits answered. */
 typedef struct {

@@ -2,7 +2,6 @@
 #include "digits.h"
 
 #include "../vector/gated_linear.h"
-#include "../vector/narrow.h"
 
 static eb_status plan(eb_node *node) {
     if (!is_narrow_weight(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
@@ -12,16 +11,15 @@ static eb_status plan(eb_node *node) {
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
-    return choose_weight_packing(node, input, &eb_quad_gates_packing, numbers);
+    return choose_weight_packing(node, input, &quad_gates_packing, numbers);
 }
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {
     (void)next;
     const product_rows *p = &product_tiling_of(node)->rows;
     const uint8_t *quads = eb_data(eb_input(node, EB_IN_GATED_LINEAR_WEIGHT), bases);
-    float scales[EB_NR] = {0};
-    for (int half = 0; half < 2; half++)
-        read_scales(node, bases, EB_IN_GATED_LINEAR_WEIGHT, half * p->N + n, eb_min(EB_VL, p->N - n), scales + half * EB_VL);
+    float scales[EB_NR];
+    read_gate_scales(node, bases, p->N, n, scales);
     multiply_quads(node, p, bases, product, quads + n / EB_VL * EB_NR * 4 * count_quads(p->K), scales, scratch);
 }
 

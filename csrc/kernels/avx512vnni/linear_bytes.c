@@ -2,7 +2,6 @@
 #include "digits.h"
 
 #include "../vector/linear.h"
-#include "../vector/narrow.h"
 
 static eb_status plan(eb_node *node) {
     if (!is_narrow_weight(eb_input(node, EB_IN_LINEAR_WEIGHT), columns_axis(node))) return EB_NOT_APPLICABLE;
@@ -12,7 +11,7 @@ static eb_status plan(eb_node *node) {
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {
-    return choose_weight_packing(node, input, &eb_quad_panels_packing, numbers);
+    return choose_weight_packing(node, input, &quad_panels_packing, numbers);
 }
 
 static void multiply(const eb_node *node, void *const *bases, void *scratch, int64_t n, int64_t next, eb_product *product) {

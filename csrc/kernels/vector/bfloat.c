@@ -8,7 +8,6 @@
 typedef eb_pair micro_x, micro_b;
 typedef vu micro_factor;
 typedef vf micro_sum;
-enum { MICRO_GROUP = 1 };
 
 EB_INLINE vu micro_broadcast(const eb_pair *x) { return *x - (vu){0}; }
 EB_INLINE vu micro_load(const eb_pair *b) { return (vu)vf_load(b); }
@@ -24,6 +23,7 @@ EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const i
 
 #include "micro.h"
 
+enum { MICRO_DEPTH = 1024 }; /* a panel's part (128 KiB with AVX-512) and that of the rows of x stay in the second-level cache */
 #include "panel.h"
 
 void multiply_bfloat_panel(const eb_product *p) { multiply_blocks(p); }

@@ -22,10 +22,8 @@ static void multiply(const eb_node *node, void *const *bases, void *scratch, int
     const eb_tensor *w = eb_input(node, EB_IN_GATED_LINEAR_WEIGHT);
     const eb_narrow how = describe_narrow(w);
     const char *panel = (const char *)eb_data(w, bases) + n / EB_VL * EB_NR * product->K * how.bytes;
-    const int64_t N = product_tiling_of(node)->rows.N, columns = eb_min(EB_VL, N - n);
-    float scales[EB_NR] = {0};
-    for (int half = 0; half < 2 && how.has_scales; half++)
-        read_scales(node, bases, EB_IN_GATED_LINEAR_WEIGHT, half * N + n, columns, scales + half * EB_VL);
+    float scales[EB_NR];
+    if (how.has_scales) read_gate_scales(node, bases, product_tiling_of(node)->rows.N, n, scales);
     how.multiply(product, panel, scales, scratch);
 }
 

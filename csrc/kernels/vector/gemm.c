@@ -7,7 +7,6 @@
 
 typedef float micro_x, micro_b;
 typedef vf micro_factor, micro_sum;
-enum { MICRO_GROUP = 1 };
 
 EB_INLINE vf micro_broadcast(const float *x) { return vf_set(*x); }
 EB_INLINE vf micro_load(const float *b) { return vf_load(b); }
@@ -16,6 +15,7 @@ EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const i
 
 #include "micro.h"
 
+enum { MICRO_DEPTH = 1024 }; /* a panel's part (128 KiB with AVX-512) and that of the rows of x stay in the second-level cache */
 #include "panel.h"
 
 void multiply_panel(const eb_product *p) { multiply_blocks(p); }

@@ -35,6 +35,7 @@ typedef struct {
     const int64_t *x_places;  /* or NULL; else x_row is only what most rows lie apart, x_k is 1 and ldb EB_NR */
     const int64_t *x_pieces;
     int64_t pieces; /* with x_places: how many */
+    const float *scales;     /* of the columns, of a product of bytes (quads.h) */
     const int64_t *y_places; /* or NULL; else where the rows of y and of the residual begin, which often lie ldy apart */
 } eb_product;
 

@@ -5,15 +5,6 @@
 #include "../../stream.h"
 #include "vec.h"
 
-/* Constraint of a vector register in inline assembly. */
-#if defined(__aarch64__)
-#define EB_REGISTER(v) "w"(v)
-#elif defined(__x86_64__)
-#define EB_REGISTER(v) "v"(v)
-#else
-#define EB_REGISTER(v) "m"(v)
-#endif
-
 /* Independent sums. Enough when no smaller than latency x instructions a cycle: 4 x 2 on x86-64 with fused
  * multiply-adds, 4 x 4 on the widest Arm cores, (3 + 3) x 2 for the separate multiply and add of baseline x86-64. */
 enum { CHAINS = EB_MR * 2 < 12 ? 12 : EB_MR * 2, LOADS = 8 };

@@ -1,10 +1,9 @@
 /* The micro-kernel: up to EB_MR rows of x times one panel of b, with all sums in registers over a block of k. The loop does not
  * depend on the types of the elements. A file that includes this header first defines them; gemm.c does so for floats.
  *
- *   micro_x, micro_b    type of an element of x, and of the panel
- *   MICRO_GROUP         enumerator: the number of k that one multiply-add takes; these are a group
+ *   micro_x, micro_b    type of 4 bytes: a group of x and of the panel, the elements at one or more k that are multiplied together
  *   micro_factor        vector of EB_VL groups: a factor of the multiply-add
- *   micro_sum           vector of EB_VL numbers of 4 bytes, vf or vi: an accumulator
+ *   micro_sum           vector of EB_VL numbers of 4 bytes, vf or vu: an accumulator
  *
  *   micro_factor micro_broadcast(const micro_x *group)    one group of x, in all lanes
  *   micro_factor micro_load(const micro_b *groups)        the groups of EB_VL columns of the panel
@@ -13,15 +12,15 @@
  *   void micro_finish(const eb_micro *t, micro_sum sum[][2], const int R, const int V)
  *       R rows of V vectors of sums to y: it turns them into floats, if they are none, and calls `finish_sums` (epilogue.h)
  *
- * All are EB_INLINE. A group of x is contiguous. A row of the panel holds one group of each column, column after column, and
- * packed panels have EB_NR columns. The caller pads the last group of x and of the panel with zeros. */
+ * All are EB_INLINE. A row of the panel holds one group of each column, column after column, and packed panels have EB_NR
+ * columns. The caller pads the last group of x and of the panel so that what is behind K adds nothing. */
 #ifndef EB_MICRO_H
 #define EB_MICRO_H
 
 #include "epilogue.h"
 
 _Static_assert(sizeof(micro_sum) == EB_VL * 4 && sizeof((micro_sum){0}[0]) == 4, "+ must add sums in lanes of 4 bytes");
-_Static_assert(sizeof(micro_factor) == EB_VL * MICRO_GROUP * sizeof(micro_b), "a factor must hold a group of each column");
+_Static_assert(sizeof(micro_x) == 4 && sizeof(micro_factor) == EB_VL * sizeof(micro_b), "a factor must hold a group of each column");
 
 /* R rows, V vectors of columns, U sets of sums. Few rows use several sets, because a sum would wait for its previous addition.
  * Each group fetches P cache lines at `next`. */
@@ -46,7 +45,7 @@ EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int
         for (int u = 0; u < U; u++) {
             micro_factor column[2];
             EB_UNROLL
-            for (int v = 0; v < V; v++) column[v] = micro_load(b + v * EB_VL * MICRO_GROUP);
+            for (int v = 0; v < V; v++) column[v] = micro_load(b + v * EB_VL);
             b += ldb;
             EB_UNROLL
             for (int line = 0; line < P; line++) __builtin_prefetch(next + 64 * line, 0, 2);
@@ -67,7 +66,7 @@ EB_INLINE void micro_tile(const eb_micro *t, const int R, const int V, const int
             micro_factor value = micro_broadcast(x[r / 3] + r % 3 * x_row);
             EB_UNROLL
             for (int v = 0; v < V; v++)
-                micro_multiply_add(&sum[0][r][v], value, micro_load(b + v * EB_VL * MICRO_GROUP));
+                micro_multiply_add(&sum[0][r][v], value, micro_load(b + v * EB_VL));
         }
         EB_UNROLL
         for (int g = 0; g < (R + 2) / 3; g++) x[g] += x_k;
@@ -109,16 +108,16 @@ EB_INLINE void micro_places(const eb_micro *t, const int R, const int V, const i
             else
                 far[r] = piece + t->x_places[r];
         }
-        for (int64_t k = 0; k < groups; k++, b += EB_NR * MICRO_GROUP) {
+        for (int64_t k = 0; k < groups; k++, b += EB_NR) {
             micro_factor column[2];
             EB_UNROLL
-            for (int v = 0; v < V; v++) column[v] = micro_load(b + v * EB_VL * MICRO_GROUP);
+            for (int v = 0; v < V; v++) column[v] = micro_load(b + v * EB_VL);
             EB_UNROLL
             for (int line = 0; line < P; line++) __builtin_prefetch(next + 64 * line, 0, 2);
             next += next_step;
             EB_UNROLL
             for (int r = 0; r < R; r++) {
-                micro_factor value = micro_broadcast((r < NEAR_ROWS ? near[r] : far[r]) + k * MICRO_GROUP);
+                micro_factor value = micro_broadcast((r < NEAR_ROWS ? near[r] : far[r]) + k);
                 EB_UNROLL
                 for (int v = 0; v < V; v++) micro_multiply_add(&sum[r][v], value, column[v]);
             }

@@ -31,6 +31,13 @@ static inline void read_scales(const eb_node *node, void *const *bases, int inpu
     for (int64_t i = 0; i < columns; i++) scales[i] = from[i * scale->stride[0]];
 }
 
+/* The same for a panel of gates, of a weight of 2 * N columns: EB_VL from column n on, and as many from N + n on. */
+static inline void read_gate_scales(const eb_node *node, void *const *bases, int64_t N, int64_t n, float *scales) {
+    memset(scales, 0, EB_NR * 4);
+    for (int half = 0; half < 2; half++)
+        read_scales(node, bases, EB_IN_GATED_LINEAR_WEIGHT, half * N + n, eb_min(EB_VL, N - n), scales + half * EB_VL);
+}
+
 /* --- what the kernels share ---------------------------------------------------------------------------------------- */
 
 /* Whether a weight is packed, and its scales, if it has any, are for the indices of axis `columns`. */

@@ -16,15 +16,18 @@
 #define panels_packing EB_PASTE(eb_panels_packing, __, EB_FLOAT_ISA, , , )
 extern const eb_packing panels_packing;
 
-/* A matrix of bytes, of halves, or of bfloat16 in pairs (bfloat.h), as panels, and as the panels of gated_linear: narrow_panels.h. */
+/* A matrix of bytes, of bytes in fours (quads.h), of halves, or of bfloat16 in pairs (bfloat.h), as panels, and as the panels of
+ * gated_linear: narrow_panels.h. */
 #define byte_panels_packing EB_PASTE(eb_byte_panels_packing, __, EB_FLOAT_ISA, , , )
 #define byte_gates_packing EB_PASTE(eb_byte_gates_packing, __, EB_FLOAT_ISA, , , )
+#define quad_panels_packing EB_PASTE(eb_quad_panels_packing, __, EB_FLOAT_ISA, , , )
+#define quad_gates_packing EB_PASTE(eb_quad_gates_packing, __, EB_FLOAT_ISA, , , )
 #define half_panels_packing EB_PASTE(eb_half_panels_packing, __, EB_FLOAT_ISA, , , )
 #define half_gates_packing EB_PASTE(eb_half_gates_packing, __, EB_FLOAT_ISA, , , )
 #define bfloat_panels_packing EB_PASTE(eb_bfloat_panels_packing, __, EB_FLOAT_ISA, , , )
 #define bfloat_gates_packing EB_PASTE(eb_bfloat_gates_packing, __, EB_FLOAT_ISA, , , )
-extern const eb_packing byte_panels_packing, byte_gates_packing, half_panels_packing, half_gates_packing, bfloat_panels_packing,
-    bfloat_gates_packing;
+extern const eb_packing byte_panels_packing, byte_gates_packing, quad_panels_packing, quad_gates_packing, half_panels_packing,
+    half_gates_packing, bfloat_panels_packing, bfloat_gates_packing;
 
 /* The inverse of pack_columns (gemm.h): the first `columns` columns of a panel. */
 static inline void unpack_panel(const float *panel, int64_t k_step, int64_t n_step, int64_t K, int64_t columns, float *plain) {

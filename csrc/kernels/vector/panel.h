@@ -1,15 +1,11 @@
 /* One panel times the rows of x: blocks of k, and micro-tiles in them. Does not depend on the types of the elements: a file
- * defines them for micro.h, includes micro.h, and then this header. Groups of k take 4 bytes, which the strides of eb_product
- * count, so pointers move over them as over floats. */
+ * defines them for micro.h, includes micro.h, and then this header, before which it defines the enumerator MICRO_DEPTH: the most
+ * groups of k in a block. Groups of k take 4 bytes, which the strides of eb_product count, so pointers move over them as over
+ * floats. */
 #ifndef EB_PANEL_H
 #define EB_PANEL_H
 
 #include "gemm.h"
-
-_Static_assert(sizeof(micro_x) * MICRO_GROUP == 4 && sizeof(micro_b) * MICRO_GROUP == 4, "a group of k takes 4 bytes");
-
-/* Depth of a block: its part of a panel (128 KiB with AVX-512) and of the rows of x stay in the second-level cache. */
-enum { EB_KC = 1024 };
 
 /* A micro-tile at the right edge, or of rows of y that lie apart: through a small buffer, so that nothing beyond `columns`
  * is touched. y_places: of the rows, counted from the first one's; or NULL. */
@@ -57,9 +53,9 @@ typedef struct {
 
 /* Parts of a long piece, or as many short ones as go into half as much again, all blocks alike. */
 static int64_t count_blocks(const eb_product *p, int64_t pieces) {
-    if (pieces == 1 || p->K > EB_KC) return pieces * eb_max(1, eb_ceil_div(p->K, EB_KC));
+    if (pieces == 1 || p->K > MICRO_DEPTH) return pieces * eb_max(1, eb_ceil_div(p->K, MICRO_DEPTH));
     int64_t blocks = 1;
-    while (pieces % blocks || pieces / blocks * p->K > EB_KC + EB_KC / 2) blocks++;
+    while (pieces % blocks || pieces / blocks * p->K > MICRO_DEPTH + MICRO_DEPTH / 2) blocks++;
     return blocks;
 }
 
@@ -104,6 +100,7 @@ static void multiply_blocks(const eb_product *p) {
                           .x_places = p->x_places ? p->x_places + m : NULL,
                           .x_pieces = p->x_places ? p->x_pieces + block.piece : NULL,
                           .pieces = block.pieces,
+                          .scales = p->scales,
                           .clamp = d == blocks - 1 ? p->clamp : 0};
             if (form == FETCH_TWO) t.next = (const char *)t.b + BYTES_AHEAD;
             if (fetches_x) {

@@ -1,5 +1,5 @@
 /* One micro-tile: what the loop over k (micro.h) and the epilogue (epilogue.h) read. The struct does not depend on the types
- * of the elements. A product whose `micro_finish` needs more declares a struct that begins with this one.
+ * of the elements.
  *
  * The order of the fields keeps the machine code of the float32 kernels. With an epilogue in a struct of its own, gcc 12 for
  * aarch64 computes a second pointer (25 instructions more in a micro-tile of 12 x 8); with its fields behind those of the
@@ -30,6 +30,7 @@ typedef struct {
     int64_t pieces;
     /* read by the epilogue */
     float clamp; /* results are limited to [0, clamp]; INFINITY: ReLU; 0: no limit */
+    const float *scales; /* as in eb_product */
 } eb_micro;
 
 #endif

@@ -214,10 +214,13 @@ def pack(step: Step, position: int, source: int, target: np.ndarray) -> None:
     lib.eb_pack(node, position, ffi.cast("void *", source), ffi.from_buffer(target), 0, pieces)
 
 
-def peak_flops(isa: str | None) -> float:
-    """Measured FLOP/s of float32 fused multiply-adds on one core, by what `isa` allows; None allows all."""
+def peak_flops(isa: str | None, what: str = "fp32") -> float:
+    """Measured operations/s of multiply-adds on one core, by what `isa` allows; None allows all. 0: there are none.
+
+    `what` is as of `Instruments.measure_roof`.
+    """
     name = ffi.NULL if isa is None else isa.encode()
-    return measure_undisturbed(lambda: float(lib.eb_measure_fma(name, _FLOPS_SECONDS)))
+    return measure_undisturbed(lambda: float(lib.eb_measure_arithmetic(what.encode(), name, _FLOPS_SECONDS)))
 
 
 def read_bandwidth() -> float:

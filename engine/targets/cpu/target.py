@@ -25,6 +25,8 @@ from engine.targets.plan import BoundPlan, Kernel, NeedsDense, Planned, Step
 _CACHE_BYTES = 64 << 20
 _LARGE = 64 << 10
 _BFLOAT16_ISA = "avx512bf16"
+_ROOFS = {"bfloat16": "bf16", "int8": "int8"}
+"""Value of the attribute `compute` -> the name of its roof, where that is not float32's."""
 
 
 class _Planner(StepPlanner):
@@ -63,9 +65,13 @@ class _Planner(StepPlanner):
 class CpuInstruments(Instruments):
     """Measure the processors of this machine."""
 
-    def roofs(self, config: Config) -> Roofs:
+    def roofs(self, config: Config, computes: AbstractSet[str] = frozenset()) -> Roofs:
         """The roofs of one core, with its best instruction set or that of `config`."""
-        return Roofs(native.peak_flops(config.isa), native.read_bandwidth(), _CACHE_BYTES)
+        flops = native.peak_flops(config.isa)
+        products = {
+            one: native.peak_flops(config.isa, _ROOFS[one]) or flops for one in sorted(computes & _ROOFS.keys())
+        }
+        return Roofs(flops, native.read_bandwidth(), _CACHE_BYTES, products)
 
     def lacks(self, arithmetic: str, config: Config) -> bool:
         """As `Instruments.lacks`: only one instruction set multiplies bfloat16."""

@@ -73,7 +73,7 @@ def choose_rule(name: str, recipe: Sequence[Sequence[str]]) -> str:
     """Name of the rule that outputs are verified by, where a recipe may give layers other precisions than `name`."""
     if not recipe:
         return PRECISIONS[name].rule
-    return "dynamic recipe" if "int8_dynamic" in {name, *(one for _, one in recipe)} else "recipe"
+    return "dynamic" if "int8_dynamic" in {name, *(one for _, one in recipe)} else "recipe"
 
 
 def convert_model(model: Any, name: str) -> Any:

@@ -15,7 +15,8 @@ A weight is a floating-point tensor that does not depend on the inputs and meets
 Linear layers, `matmul` and `conv2d` consist of these calls. A batch of one product, which `einsum` makes, counts as
 `mm`. A parameter with two axes that ``table[ids]`` or `index_select` reads is a table of an embedding. Transposed
 convolutions and batched products keep their weights. A matrix whose summed axis is not a multiple of 32 is stored as
-int8 as well. For ``int8_dynamic`` an embedding is decoded only. ``int8_weight_tensor`` has one scale for each weight.
+int8 as well. For ``int8_dynamic`` an embedding and a convolution are decoded only. ``int8_weight_tensor`` has one scale
+for each weight.
 
 A recipe gives each weight a precision of its own. It may be ``bf16`` or ``fp16``, which round the weight. Products in
 ``bf16`` also round what the weight meets: this is done in the float32 run alone, so that its error says how much the
@@ -70,31 +71,6 @@ WEIGHTS: dict[Any, Weight] = {
 """ATen call -> its weight."""
 
 
-class Rows:
-    """Rows of activations as integers: of a float64 run, for a float32 run of the same model on the same inputs.
-
-    A number that is nearly halfway between two integers may be rounded to either by right implementations. The float32
-    run takes the integers of the float64 run, so that its error is that of its arithmetic alone.
-    """
-
-    def __init__(self) -> None:
-        self._kept: list[torch.Tensor] = []
-        self._taken = 0
-        self._replays = False
-
-    def replay(self) -> None:
-        """From now on give out what was kept, in order."""
-        self._replays, self._taken = True, 0
-
-    def integers(self, quotient: torch.Tensor) -> torch.Tensor:
-        """`quotient` rounded half to even to -127 .. 127."""
-        if not self._replays:
-            self._kept.append(quotient.round().clamp(-127, 127))
-            return self._kept[-1]
-        self._taken += 1
-        return self._kept[self._taken - 1].to(quotient.dtype)
-
-
 class Quantised(TorchDispatchMode):
     """While entered, weights are read as `precision` stores them, and ``int8_dynamic`` quantises what they meet.
 
@@ -104,17 +80,13 @@ class Quantised(TorchDispatchMode):
     Args:
         precision: a quantised one.
         inputs: the tensors that the model is called with.
-        rows: of ``int8_dynamic``.
         layers: entered already; it gives each weight a precision instead of `precision`.
     """
 
-    def __init__(
-        self, precision: str, inputs: Sequence[torch.Tensor], rows: Rows, layers: Layers | None = None
-    ) -> None:
+    def __init__(self, precision: str, inputs: Sequence[torch.Tensor], layers: Layers | None = None) -> None:
         super().__init__()
         self._precision = precision
         self._layers = layers
-        self._rows = rows
         self._varying = {id(tensor): tensor for tensor in inputs}  # the tensors too, so that no id is used again
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -183,12 +155,12 @@ class Quantised(TorchDispatchMode):
         encoding = encoding_of(precision, tuple(weight.shape), place)
         components = encoding.encode(to_numpy(weight))
         changed = list(args)
-        if precision != "int8_dynamic" or func is _aten.embedding.default:
+        if precision != "int8_dynamic" or func in (_aten.embedding.default, _aten.convolution.default):
             changed[place.position] = torch.from_numpy(encoding.decode(components, "float32")).to(weight.dtype)
             return func(*changed, **kwargs)
         x = args[place.other]
         shape = (1, -1) if func is _aten.mv.default else (x.shape[0], -1)
-        whole, scale = self._quantise(x.reshape(shape))
+        whole, scale = _quantise(x.reshape(shape))
         changed[place.other] = whole.reshape(x.shape)
         changed[place.position] = torch.from_numpy(encoding.integers(components)).double()
         return _scaled(func, changed, kwargs, scale, torch.from_numpy(components["scale"]).double()).to(x.dtype)
@@ -203,15 +175,15 @@ class Quantised(TorchDispatchMode):
             changed[place.other] = _rounded(x, dtype)
         return func(*changed, **kwargs)
 
-    def _quantise(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Integers [R, K] and scales [R, 1] of rows [R, K], both as float64."""
-        x = x.float()
-        most = x.abs().amax(1, keepdim=True)
-        scale = most / 127
-        scale = torch.where(scale == 0, torch.ones_like(scale), scale)
-        usable = most.isfinite()
-        whole = self._rows.integers(torch.where(usable, x / scale, torch.zeros_like(x)))
-        return whole.double(), torch.where(usable, scale, torch.full_like(scale, torch.nan)).double()
+
+def _quantise(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Integers [R, K] and scales [R, 1] of rows [R, K], both as float64."""
+    x = x.float()
+    most = x.abs().amax(1, keepdim=True)
+    scale = (most / 127).clamp_min(2.0**-126)
+    usable = most.isfinite()
+    whole = torch.where(usable, x * (1 / scale), torch.zeros_like(x)).round()
+    return whole.double(), torch.where(usable, scale, torch.full_like(scale, torch.nan)).double()
 
 
 def _fold_index(table: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
@@ -240,10 +212,5 @@ def _scaled(func: Any, args: list[Any], kwargs: Any, rows: torch.Tensor, channel
     if func is _aten.addmm.default:
         product = args[1] @ args[2] * rows * channels
         return kwargs.get("beta", 1) * args[0].double() + kwargs.get("alpha", 1) * product
-    if func is not _aten.convolution.default:
-        result: torch.Tensor = func(*args) * (rows * channels).squeeze(0 if func is _aten.mv.default else ())
-        return result
-    bias, args[2] = args[2], None
-    each = (rows * channels).reshape(len(rows), -1, *[1] * (args[0].ndim - 2))
-    found: torch.Tensor = func(*args) * each
-    return found if bias is None else found + bias.double().reshape(1, -1, *[1] * (args[0].ndim - 2))
+    result: torch.Tensor = func(*args) * (rows * channels).squeeze(0 if func is _aten.mv.default else ())
+    return result

@@ -29,7 +29,7 @@ from suites.harness.declare.case import Case
 from suites.harness.declare.precision import PRECISIONS, choose_rule, convert_inputs, convert_model
 from suites.harness.judge import fused, onnx_reference
 from suites.harness.judge.layers import Layers
-from suites.harness.judge.quantised import Quantised, Rows
+from suites.harness.judge.quantised import Quantised
 from suites.harness.judge.verify import Reference, check, describe_change, describe_incomparable
 from suites.torch_internals import version_of
 
@@ -136,14 +136,12 @@ def _compute(case: Case, seeds: int, where: Place | None) -> list[Reference]:
 def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Reference]:
     """The references of a quantised case."""
     rule, build = choose_rule(case.precision, case.recipe), models.get(case.model).build
-    rows = [Rows() for _ in inputs]
-    kept = iter(rows)
 
     @contextmanager
-    def read(lifted: tuple[torch.Tensor, ...], run: torch.nn.Module, integers: Rows) -> Iterator[None]:
+    def read(lifted: tuple[torch.Tensor, ...], run: torch.nn.Module) -> Iterator[None]:
         with ExitStack() as stack:
             layers = stack.enter_context(Layers(run, case.recipe, case.precision)) if case.recipe else None
-            stack.enter_context(Quantised(case.precision, lifted, integers, layers))
+            stack.enter_context(Quantised(case.precision, lifted, layers))
             yield
 
     model = build(**case.build_arguments)[0]
@@ -154,16 +152,14 @@ def _quantised(case: Case, inputs: list[tuple[torch.Tensor, ...]]) -> list[Refer
     try:
         wide = build(**case.build_arguments)[0]
         unquantised = _double(case, wide, inputs, state)
-        exact = _double(case, wide, inputs, state, lambda lifted: read(lifted, wide, next(kept)))
+        exact = _double(case, wide, inputs, state, lambda lifted: read(lifted, wide))
     except _IMPOSSIBLE as error:
-        note, rows = onnx_reference.describe_narrow(error), [Rows() for _ in inputs]
+        note = onnx_reference.describe_narrow(error)
         outputs = _of_each(case, inputs, lambda tensors: _own(model, tensors, ready))
         unquantised = [_plain(tensors)[0] for tensors in outputs]
     own = []
-    for tensors, integers in zip(inputs, rows, strict=True):
-        if exact:
-            integers.replay()
-        with read(tensors, model, integers):
+    for tensors in inputs:
+        with read(tensors, model):
             own.append(_own(model, tensors, ready))
     references = _make_references(own, exact, note, rule, state, size)
     return [replace(one, unquantised=plain) for one, plain in zip(references, unquantised, strict=True)]

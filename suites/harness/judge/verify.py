@@ -100,9 +100,8 @@ RULES: dict[str, Rule] = {
     "exact": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS),
     "rounded": Rule(ROUNDED_FACTOR, ROUNDED_UNITS, pools_steps=True),
     "quantised": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST),
-    "dynamic": Rule(TOLERANCE_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST),
     "recipe": Rule(ROUNDED_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST, pools_steps=True),
-    "dynamic recipe": Rule(ROUNDED_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, pools_steps=True),
+    "dynamic": Rule(ROUNDED_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, pools_steps=True),
     "own weights": Rule(OWN_FACTOR, TOLERANCE_ULPS, QUANTISED_LEAST, OWN_MOST, _STATED),
     "own activations": Rule(OWN_ACTIVATIONS_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, OWN_MOST, _STATED),
 }

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine import dtypes, torch_ops
-from suites.torch_internals import multiply_int8
+from suites.torch_internals import multiply_bytes, multiply_int8
 
 PRODUCTS = ("linear", "gated_linear", "matmul", "attention", "conv", "conv_transpose", "expand_depthwise")
 _CHANNELS_LAST = 34  # of the numbers of conv and conv_transpose: EB_INT_CONV_CHANNELS_LAST of csrc/ops.h
@@ -47,19 +47,28 @@ class Case:
         return self.read + self.written
 
 
-def _linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None, scale: Tensor | None = None) -> Tensor:
+def _multiply(c: Case, x: Tensor, weight: Tensor, rows: Tensor | None, scale: Tensor | None) -> Tensor:
+    """X times W. `rows` and `scale` are what the integers of x and of the weight are multiplied by."""
+    if rows is not None and scale is not None:
+        return multiply_bytes(x, weight) * scale * rows
     if scale is not None:
-        return multiply_int8(x, weight, scale) + bias
+        return multiply_int8(x, weight, scale)
+    return functional.linear(x, weight if c.ints[0] else weight.T)
+
+
+def _linear(
+    c: Case, x: Tensor, weight: Tensor, bias: Tensor, _residual: None, rows: Tensor | None, scale: Tensor | None = None
+) -> Tensor:
+    if scale is not None:
+        return _multiply(c, x, weight, rows, scale) + bias
     y = functional.linear(x, weight if c.ints[0] else weight.T, bias)
     return functional.gelu(y) if c.ints[1] else y
 
 
-def _gated_linear(c: Case, x: Tensor, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None) -> Tensor:
-    if scale is not None:
-        both = multiply_int8(x, weight, scale)
-    else:
-        both = functional.linear(x, weight if c.ints[0] else weight.T, bias)
-    gate, up = both.chunk(2, -1)
+def _gated_linear(
+    c: Case, x: Tensor, weight: Tensor, _bias: None, rows: Tensor | None, scale: Tensor | None = None
+) -> Tensor:
+    gate, up = _multiply(c, x, weight, rows, scale).chunk(2, -1)
     return functional.silu(gate) * up
 
 
@@ -129,6 +138,11 @@ def _selective_scan(c: Case, x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c_:
     return torch_ops.selective_scan(*first[:2], a, *first[2:4], skip, first[4], bias, bool(c.ints[0]))
 
 
+def _quantize_rows(_c: Case, x: Tensor) -> Tensor:
+    scale = (x.abs().amax(-1, keepdim=True) / 127).clamp_min(2.0**-126)
+    return torch.round(x * (1 / scale)).to(torch.int8)
+
+
 def _axes(c: Case, x: Tensor) -> list[int]:
     return [axis for axis in range(x.ndim) if c.ints[0] >> axis & 1]
 
@@ -162,6 +176,7 @@ _TORCH: dict[str, Callable[..., Tensor]] = {
     "selective_scan": _selective_scan,
     "softmax": lambda c, x: torch.softmax(x, c.ints[0]),
     "gelu": lambda _c, x: functional.gelu(x),
+    "quantize_rows": _quantize_rows,
     "pointwise": lambda _c, x, scale, bias, gate: torch.relu(x * scale + bias) * gate - x,
     "copy": lambda _c, x: x.clone(),
     "sum": lambda c, x: x.sum(_axes(c, x)),

@@ -127,6 +127,6 @@ class NodeRecord(Record):
     bound: Literal["compute", "memory"]
     """the roof that binds it"""
     peak_flops: float
-    """roof of one core's arithmetic, in operations a second, measured at that moment; 0 where it was not measured"""
+    """roof of one core for its arithmetic, in operations a second, at that moment; 0 where it was not measured"""
     bandwidth: float
     """roof of one core's memory, in bytes a second, likewise"""

@@ -72,7 +72,6 @@ def _conv(graph: Graph, node: Node) -> Value | None:
         return None
     images = {"x": _permuted(graph, x, node), "residual": _permuted(graph, node["residual"], node)}
     in_place = {*weight.shape[2:], *a["stride"]} == {1} and not any((*a["low"], *a["high"]))
-    in_place &= a["compute"] != "int8"  # then a convolution has a scale for each image, a linear for each row
     if in_place and a["groups"] == 1 and len(x.shape) > 3 and can_reshape(weight.type, weight.shape[:2]):
         matrix = graph.reshaped(weight, weight.shape[:2])
         inputs = {**images, "weight": matrix, "bias": node["bias"]}

@@ -1,0 +1,4 @@
+/* The same with vpdpbusd, which multiplies 16 quads. */
+#include "../avx512/isa.h"
+#define EB_FLOAT_ISA avx512
+#include "../vector/linear_quads.c"
