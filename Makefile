@@ -66,7 +66,7 @@ $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > $(VENV)/build-requires.txt
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet -r $(VENV)/build-requires.txt cmake ninja
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --config-settings=cmake.define.ENGINE_WERROR=$(WERROR) --editable ".[suites,gpu,openvino,plots,site,torchao,dev]"
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --no-build-isolation --config-settings=cmake.define.ENGINE_WERROR=$(WERROR) --editable ".[suites,gpu,peers,plots,site,dev]"
 	touch $@
 
 bench: $(STAMP)

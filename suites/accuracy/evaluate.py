@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +187,7 @@ def _score(
             raise Unavailable(reason)
         backend = made(threads, dict(subject.ref.options))
         backend.precision = subject.precision
+        backend.calibration = partial(spec.calibration, **part.arguments)
         backend.load()
         module = convert_model(spec.build(**part.arguments)[0], subject.precision)
         chunks = [convert_inputs(one, subject.precision) for one in part.chunks]

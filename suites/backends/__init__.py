@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.suggest import unknown
-from suites import user_file
+from suites import models, user_file
 from suites.backends import versions
-from suites.backends.base import Backend
+from suites.backends.base import Backend, Scheme
 from suites.harness.declare import device
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import UsageError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _SUITES = "pip install 'enginebench[suites]'"
+_PEERS = "pip install 'enginebench[peers]'"
 
 
 @dataclass(frozen=True)
@@ -94,17 +95,17 @@ BACKENDS: dict[str, Declared] = {
         Declared(
             "torch_compile",
             "suites.backends.torch_compile:TorchCompile",
-            "torch.compile (inductor) with freezing, static shapes",
+            "torch.compile (inductor) with freezing, static shapes; int8_dynamic by PT2E",
             ("torch",),
-            precisions=_ROUNDED,
+            precisions=(*_ROUNDED, "int8_dynamic"),
             devices=_DEVICES,
             provisions=True,
         ),
         Declared(
             "onnxruntime",
             "suites.backends.onnxruntime:OnnxRuntime",
-            "ONNX Runtime on the dynamo export, all graph optimisations",
-            precisions=("fp32", "int8_weight"),
+            "ONNX Runtime on the dynamo export, all graph optimisations; int8_dynamic by quantize_static",
+            precisions=("fp32", "int8_weight", "int8_dynamic"),
             **_ORT,
         ),
         Declared(
@@ -117,10 +118,10 @@ BACKENDS: dict[str, Declared] = {
         Declared(
             "openvino",
             "suites.backends.openvino:OpenVino",
-            "OpenVINO with the latency hint, the precision of the case kept",
+            "OpenVINO with the latency hint, the precision of the case kept; int8_dynamic by NNCF",
             ("openvino",),
             install="pip install 'enginebench[openvino]'",
-            precisions=_ROUNDED,
+            precisions=(*_ROUNDED, "int8_dynamic"),
         ),
         Declared(
             "torchao",
@@ -138,7 +139,7 @@ BACKENDS: dict[str, Declared] = {
             ("llama_cpp",),
             ("torch", "gguf"),
             "CMAKE_ARGS=-DGGML_NATIVE=ON pip install 'enginebench[llama_cpp]' (builds it; needs cmake and a compiler)",
-            precisions=("fp32", "bf16", "int8_weight"),
+            precisions=("fp32", "bf16", "int8_weight", "int8_dynamic"),
         ),
         Declared(
             "engine",
@@ -235,7 +236,7 @@ def cannot_restore(ref: BackendRef, state: Sequence[str]) -> str | None:
 
 
 def unable(ref: BackendRef, case: Case, own: type[Backend] | None = None) -> str | None:
-    """Why `ref` does not do the precision or the device of `case`; None where it does.
+    """Why `ref` does not do the precision or the device of `case`, or not here; None where it does.
 
     Of a ``path.py:Class`` nothing is known without `own`, its class; the answer is then None.
     """
@@ -244,10 +245,20 @@ def unable(ref: BackendRef, case: Case, own: type[Backend] | None = None) -> str
         return case.impossible
     places = [device.label(name) for name in able.devices]
     if case.precision in able.precisions and device.label(case.device) in places:
-        return None
+        scheme = (own or load(ref)).schemes.get(case.precision)
+        return None if scheme is None else _cannot_quantise(ref, case, scheme)
     name = device.label(ref.name)
     wanted = f"{case.precision} on {device.label(case.device)}"
     return f"{name} does {', '.join(able.precisions)} on {', '.join(places)}; the case asks for {wanted}"
+
+
+def _cannot_quantise(ref: BackendRef, case: Case, scheme: Scheme) -> str | None:
+    """Why the case cannot be quantised by `scheme` here; None where it can."""
+    if missing := [name for name in scheme.needs if not _installed(name)]:
+        return f"{', '.join(missing)} not installed, which {case.precision} of {ref.name} needs: {_PEERS}"
+    if scheme.is_calibrated and models.get(case.model).generates(case.build_arguments):
+        return f"{ref.name} measures activations of whole texts; single steps are not calibrated"
+    return None
 
 
 def ours(ref: BackendRef) -> bool:
@@ -264,6 +275,8 @@ def record(ref: BackendRef, versions_here: Mapping[str, str]) -> BackendRecord:
     else:
         declared = BACKENDS.get(ref.name)
         imported = (*declared.imports, *declared.needs) if declared is not None else ()
+        schemes = load(ref).schemes.values() if declared is not None else ()
+        imported = (*imported, *(name for scheme in schemes for name in scheme.needs))
         needed = ["enginebench" if name == versions.ENGINE else name for name in imported]
         own = {name: versions_here[name] for name in needed if name in versions_here}
     return BackendRecord(name=Path(ref.name).name, role=role(ref), options=ref.named_options, packages=own)

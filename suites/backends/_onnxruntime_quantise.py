@@ -5,12 +5,18 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suites.backends import _onnxruntime_graph as graph
 from suites.harness.errors import Unavailable
 from suites.harness.record import machine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
 
 BLOCK = 32
 """Elements that share a scale where weights alone are quantised: the smallest block that the tool recommends."""
@@ -46,8 +52,8 @@ def quantise_dynamically(source: Path, target: Path) -> None:
     """Write the model in `source` with int8 weights, a scale for each output channel, whose products quantise their
     activations when they run: `quantize_dynamic`.
 
-    An int8 weight has 7 bits (-64..64) where `sums_saturate`, as ONNX Runtime's documentation recommends for such
-    processors. With 8 bits its results were wrong there.
+    An int8 weight has 7 bits (-64..64) where `machine.sums_saturate`, as ONNX Runtime's documentation recommends for
+    such processors. With 8 bits its results were wrong there.
 
     Raises:
         Unavailable: a weight would stay float32, or the model has convolutions. ONNX Runtime's documentation recommends
@@ -55,34 +61,73 @@ def quantise_dynamically(source: Path, target: Path) -> None:
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, _silent():
         prepared = _prepare(source, Path(temporary))
         if any(kind.startswith("Conv") for kind in _count_weights(prepared)):
             raise Unavailable("ONNX Runtime's documentation recommends static quantisation of convolutions, not this")
-        level = logging.getLogger().level
-        logging.getLogger().setLevel(logging.ERROR)
-        try:
-            quantize_dynamic(
-                prepared,
-                target,
-                weight_type=QuantType.QInt8,
-                per_channel=True,
-                reduce_range=sums_saturate(),
-                use_external_data_format=True,
-            )
-        finally:
-            logging.getLogger().setLevel(level)
+        quantize_dynamic(
+            prepared,
+            target,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            reduce_range=machine.sums_saturate(),
+            use_external_data_format=True,
+        )
     _check_quantised(target)
 
 
-def sums_saturate() -> bool:
-    """Whether the processor adds two products of an unsigned and a signed byte in 16 bits: x86-64 without VNNI.
+def quantise_statically(source: Path, target: Path, calibration: Sequence[Sequence[Tensor]]) -> None:
+    """Write the model in `source` with int8 weights, a scale for each output channel, and activations of one scale a
+    tensor, which covers what they are for the inputs of `calibration`: `quantize_static` in the format QDQ.
 
-    Such a sum is at most 2 * 255 * 127, which 16 bits do not hold; the instruction then gives the nearest number that
-    they do. With weights of 7 bits, 2 * 255 * 64 fits.
+    Weights have 7 bits as of `quantise_dynamically`. With convolutions all operators are quantised, as the tool does by
+    itself; without, products alone: quantising a softmax and its like made `minilm` wrong and saved no time.
+
+    Raises:
+        Unavailable: a weight would stay float32.
     """
-    known = machine.facts()
-    return known["architecture"] in ("x86_64", "AMD64") and not {"avx512_vnni", "avx_vnni"} & set(known["isa"])
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+    with tempfile.TemporaryDirectory() as temporary, _silent():
+        prepared = _prepare(source, Path(temporary))
+        has_convolutions = any(kind.startswith("Conv") for kind in _count_weights(prepared))
+        quantize_static(
+            prepared,
+            target,
+            _Calibration(source, calibration),
+            quant_format=QuantFormat.QDQ,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            reduce_range=machine.sums_saturate(),
+            op_types_to_quantize=None if has_convolutions else list(_PRODUCTS),
+            use_external_data_format=True,
+        )
+    _check_quantised(target)
+
+
+class _Calibration:
+    """Sets of inputs as the tool asks for them: a dict by name for each call, None after the last one."""
+
+    def __init__(self, source: Path, sets: Sequence[Sequence[Tensor]]) -> None:
+        import onnx
+
+        names = [one.name for one in onnx.load(source, load_external_data=False).graph.input]
+        self._feeds = iter([{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in sets])
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._feeds, None)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """The tools advise on the root logger."""
+    level = logging.getLogger().level
+    logging.getLogger().setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.getLogger().setLevel(level)
 
 
 def _prepare(source: Path, folder: Path) -> Path:

@@ -110,10 +110,15 @@ class Scheme:
         text: what is different, in one line.
         rule: how `suites.harness.judge.verify` judges results; ``own activations``, a wider bound, if activations have
             one scale for the whole tensor.
+        needs: modules that must be importable for it, beyond those of the backend.
+        is_calibrated: True if activations have fixed scales, measured on `Backend.calibration`. Cases that generate
+            text are then refused: these inputs are not those of single steps.
     """
 
     text: str
     rule: str = "own weights"
+    needs: tuple[str, ...] = ()
+    is_calibrated: bool = False
 
 
 class Backend(ABC):
@@ -159,6 +164,8 @@ class Backend(ABC):
         """An existing folder that later processes of the same backend and case see; None where there are none."""
         self.programs: Path | None = None
         """The same for processes with the same options alone, until the last of them has ended."""
+        self.calibration: Callable[[], Sequence[tuple[Tensor, ...]]] = lambda: ()
+        """Gives the inputs on which schemes that are calibrated measure activations: `ModelSpec.calibration`."""
         self.numpy_forward: Callable[[nn.Module], Callable[..., Any]] | None = None
         """`ModelSpec.numpy` of the case's model."""
         self.wants_facts = False

@@ -1,9 +1,9 @@
 """llama.cpp, through the functions that llama-cpp-python binds, on a GGUF file of the very weights of the case.
 
-``int8_weight`` is a file of Q8_0: blocks of 32 elements of a row share a float16 scale, and products quantise their
-activations in the same way. Between operators values are float32 in every precision. Keys and values have the type of
-the case, and are float32 where weights are quantised: llama.cpp's own default, float16, is less than an fp32 case asks
-for.
+Both precisions of 8 bits are a file of Q8_0: blocks of 32 elements of a row share a float16 scale, and products
+quantise their activations in the same way. Between operators values are float32 in every precision. Keys and values
+have the type of the case, and are float32 where weights are quantised: llama.cpp's own default, float16, is less than
+an fp32 case asks for.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
     from suites.models.nets.generation import Generation
     from suites.models.nets.gguf_write import Encoding
 
-ENCODINGS: dict[str, Encoding] = {"fp32": "f32", "bf16": "bf16", "int8_weight": "q8_0"}
+ENCODINGS: dict[str, Encoding] = {"fp32": "f32", "bf16": "bf16", "int8_weight": "q8_0", "int8_dynamic": "q8_0"}
 """Precision -> how matrices are stored in the file."""
 
 
 class LlamaCpp(Backend):
     """Language models whose architecture `suites.models.nets.gguf_write` writes; other models are `not applicable`."""
 
-    schemes: ClassVar[Mapping[str, Scheme]] = {
-        "int8_weight": Scheme("Q8_0 has a float16 scale for each 32 elements of a row, of activations as of weights")
-    }
+    schemes: ClassVar[Mapping[str, Scheme]] = dict.fromkeys(
+        ("int8_weight", "int8_dynamic"),
+        Scheme("Q8_0 has a float16 scale for each 32 elements of a row, of activations as of weights"),
+    )
 
     def load(self) -> None:
         import llama_cpp

@@ -62,10 +62,13 @@ class OnnxRuntime(Backend):
         "int8_weight": Scheme(
             f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and of activations "
             f"(accuracy level {quantise.ACCURACY_LEVEL}); embeddings stay float32"
-        )
+        ),
+        "int8_dynamic": Scheme(
+            "activations have one fixed scale a tensor (quantize_static, QDQ; 7-bit weights without VNNI)",
+            "own activations",
+            is_calibrated=True,
+        ),
     }
-    _quantise: Callable[[Path, Path], None] = staticmethod(quantise.quantise_weights)
-    """What makes the model of a quantised case."""
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
@@ -106,6 +109,13 @@ class OnnxRuntime(Backend):
         session, export_s, compile_s, facts = self._session(lambda path: _export(module, arguments, path, vary))
         texts = _Texts(session, module.shapes(model.batch, 0))
         return Generator(texts.begin, texts.step, export_s, compile_s, facts, precision=self.precision)
+
+    def _quantise(self, source: Path, target: Path) -> None:
+        """Write the model of a quantised case."""
+        if self.precision == "int8_weight":
+            quantise.quantise_weights(source, target)
+        else:
+            quantise.quantise_statically(source, target, self.calibration())
 
     def _session(
         self, export: Callable[[Path], None], own: OnnxFile | None = None
@@ -194,7 +204,9 @@ class OnnxRuntimeDynamic(OnnxRuntime):
             "own activations",
         ),
     )
-    _quantise = staticmethod(quantise.quantise_dynamically)
+
+    def _quantise(self, source: Path, target: Path) -> None:
+        quantise.quantise_dynamically(source, target)
 
 
 def _names(options: Mapping[str, str]) -> list[str]:

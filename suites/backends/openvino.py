@@ -9,8 +9,11 @@ tried (one processor) it made no difference (47 and 48 us a call of a small netw
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
+import logging
 import shutil
 import time
 import warnings
@@ -18,8 +21,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from suites.backends.base import Backend, BackendSwitch, Generator, Prepared
+from suites.backends.base import Backend, BackendSwitch, Generator, NotApplicable, Prepared, Scheme
 from suites.harness.errors import Unavailable
+from suites.harness.record import machine
 from suites.models.user.onnx_file import OnnxFile
 
 if TYPE_CHECKING:
@@ -40,10 +44,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "denormals": {"off": {"CPU_DENORMALS_OPTIMIZATION": True}},
     "accuracy": {"execution": {"EXECUTION_MODE_HINT": "ACCURACY"}},
     "snippets": {"off": {"SNIPPETS_MODE": "DISABLE"}},
+    "float_parts": {"bf16": {"INFERENCE_PRECISION_HINT": "bf16"}},
 }
-"""Option -> value that is not usual -> properties of the CPU plugin."""
-TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
-"""Precision -> OpenVINO's name of its element type; its capability has the same name as the precision."""
+"""Option -> value that is not usual -> properties of the CPU plugin. ``float_parts`` is of models that are quantised.
+"""
+TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8_dynamic": "f32"}
+"""Precision -> OpenVINO's name of the type in which it computes floats, the hint of the inference precision."""
 
 
 class OpenVino(Backend):
@@ -56,6 +62,14 @@ class OpenVino(Backend):
     takes_numpy = True
     runs = ("module", "onnx")
     values: ClassVar[Mapping[str, Sequence[str]]] = {name: tuple(known) for name, known in SETTINGS.items()}
+    schemes: ClassVar[Mapping[str, Scheme]] = {
+        "int8_dynamic": Scheme(
+            "activations have one fixed scale a tensor (NNCF, post-training quantisation)",
+            "own activations",
+            needs=("nncf",),
+            is_calibrated=True,
+        )
+    }
     keeps = "openvino_ir"
     _read_from: Any = None
     """OpenVINO 2026.4 reads bfloat16 weights where torch has them, and keeps nobody from freeing them."""
@@ -63,7 +77,7 @@ class OpenVino(Backend):
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
         return [
-            BackendSwitch("hint", f"{name}={value}", {name: value})
+            BackendSwitch("hint", f"{name}={value}", {name: value}, usual=name != "float_parts")
             for name, values in SETTINGS.items()
             for value in values
         ]
@@ -94,7 +108,8 @@ class OpenVino(Backend):
             return [one.view(torch.bfloat16) if bits else one for one, bits in zip(found, is_bits, strict=True)]
 
         chosen = call_bits if self.precision == "bf16" else call_numpy if self.io == "numpy" else call
-        return Prepared(chosen, export_s, compile_s, _described(compiled), precision=_computed(compiled))
+        computed = self.precision if self.precision in self.schemes else _computed(compiled)
+        return Prepared(chosen, export_s, compile_s, _described(compiled), precision=computed)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
         """Keys and values become the state of the request, as OpenVINO's documentation recommends for generating."""
@@ -131,6 +146,8 @@ class OpenVino(Backend):
         import torch
 
         torch.set_num_threads(self.threads)
+        if "float_parts" in self.options and self.precision not in self.schemes:
+            raise NotApplicable("float_parts is of models that are quantised")
         settings: dict[str, Any] = {
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": self.threads,
@@ -141,8 +158,9 @@ class OpenVino(Backend):
             settings |= SETTINGS[name][value]
         core = openvino.Core()
         able = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-        if self.precision != "fp32" and self.precision.upper() not in able:
-            raise Unavailable(f"openvino computes in {', '.join(able)} on this processor, not in {self.precision}")
+        floats = next(name for name, one in TYPES.items() if one == settings["INFERENCE_PRECISION_HINT"])
+        if floats != "fp32" and floats.upper() not in able:
+            raise Unavailable(f"openvino computes in {', '.join(able)} on this processor, not in {floats}")
         start = time.perf_counter()
         kept = self.kept(self.keeps)
         exported: float | None = None
@@ -161,6 +179,8 @@ class OpenVino(Backend):
             if self.precision == "bf16":
                 self._read_from = program
             change(converted)
+            if self.precision in self.schemes:
+                converted = _quantise(converted, self.calibration())
         compiled = core.compile_model(converted, "CPU", settings)
         ready = time.perf_counter()
         if kept is not None and exported is not None:
@@ -189,11 +209,34 @@ def _described(compiled: Any) -> dict[str, Any]:
         found.append([layer, *more])
         layers[layer] += 1
     digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
-    return {"nodes": len(nodes), "run_digest": digest, "details": {"layers": dict(sorted(layers.items()))}}
+    details = {"layers": dict(sorted(layers.items())), "floats": _computed(compiled)}
+    return {"nodes": len(nodes), "run_digest": digest, "details": details}
+
+
+def _quantise(converted: Any, calibration: Sequence[Sequence[Tensor]]) -> Any:
+    """`converted` with weights and activations of 8 bits: the scheme that NNCF chooses, for transformers where the
+    model has attention. Weights have 7 bits where `machine.sums_saturate`, as its documentation recommends.
+    """
+    import nncf
+
+    nncf.set_log_level(logging.ERROR)
+    kinds = {node.get_type_name() for node in converted.get_ops()}
+    is_transformer = bool(kinds & {"ScaledDotProductAttention", "Softmax"})
+    sets = nncf.Dataset([tuple(tensor.numpy() for tensor in inputs) for inputs in calibration])
+    with contextlib.redirect_stdout(io.StringIO()):  # its bars of progress; the process exists for this backend
+        return nncf.quantize(
+            converted,
+            sets,
+            subset_size=len(calibration),
+            model_type=nncf.ModelType.TRANSFORMER if is_transformer else None,
+            advanced_parameters=nncf.AdvancedQuantizationParameters(
+                overflow_fix=nncf.OverflowFix.ENABLE if machine.sums_saturate() else None
+            ),
+        )
 
 
 def _computed(compiled: Any) -> str:
-    """The precision that the plugin chose to compute in, by its own word."""
+    """The precision that the plugin chose to compute floats in, by its own word."""
     chosen = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     return next((name for name, type_name in TYPES.items() if type_name == chosen), str(chosen))
 

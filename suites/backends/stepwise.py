@@ -37,7 +37,7 @@ def program_facts(
             return facts
         other = type(backend)(backend.threads, options)
         other.io, other.exports, other.wants_facts = backend.io, backend.exports, True
-        other.numpy_forward = backend.numpy_forward
+        other.numpy_forward, other.calibration = backend.numpy_forward, backend.calibration
         other.precision, other.device = backend.precision, backend.device
         return (prepare(other, model, inputs) if generates(model) else other.prepare(model, inputs)).facts
     except backend.inapplicable_errors() as error:

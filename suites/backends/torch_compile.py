@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from suites import collector
-from suites.backends.base import BackendSwitch, Generator, Prepared, flatten
+from suites.backends.base import BackendSwitch, Generator, Prepared, Scheme, flatten
 from suites.backends.eager import Eager
 from suites.harness.declare.device import CUDA
 from suites.torch_internals import CompilationLog, generated_files, inductor_mode, inductor_settings
@@ -57,6 +57,14 @@ class TorchCompile(Eager):
         "mode": _MODES,
         **{name: tuple(known) for name, (_, known) in SETTINGS.items()},
     }
+    schemes: ClassVar[Mapping[str, Scheme]] = {
+        "int8_dynamic": Scheme(
+            "activations have one fixed scale a tensor (PT2E, X86InductorQuantizer)",
+            "own activations",
+            needs=("torchao",),
+            is_calibrated=True,
+        )
+    }
 
     @classmethod
     def switches(cls) -> Sequence[BackendSwitch]:
@@ -82,7 +90,7 @@ class TorchCompile(Eager):
         from suites.backends._buffers import Buffers
 
         ready = Buffers(model, self.state).ready
-        compiled = self._compiled(model)
+        compiled = self._compiled(self._quantised(model))
 
         def call(*arguments: Tensor) -> Any:
             with torch.inference_mode():
@@ -102,6 +110,14 @@ class TorchCompile(Eager):
             prefill(inputs[0])
             seconds, facts = self._first(lambda: decode(inputs[1][:, :1]))
         return Generator(prefill, decode, None, seconds, facts(), facts, self.precision, self.device)
+
+    def _quantised(self, model: nn.Module) -> nn.Module:
+        """`model` as the precision of the case stores it."""
+        if self.precision != "int8_dynamic":
+            return model
+        from suites.backends import _pt2e
+
+        return _pt2e.quantise(model, self.calibration())
 
     def _lasting(self, results: Any) -> Any:
         """`results`; copies where a later call would overwrite them."""

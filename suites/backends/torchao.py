@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from suites.backends.base import Generator, Prepared, Scheme
+from suites.backends.base import Generator, Scheme
 from suites.backends.torch_compile import TorchCompile
 from suites.harness.errors import Unavailable
 from suites.quiet import silence_torchao
@@ -35,9 +35,9 @@ class TorchAo(TorchCompile):
         silence_torchao()
         import torchao.quantization  # noqa: F401  # so that its import is timed here
 
-    def prepare(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> Prepared:
+    def _quantised(self, model: nn.Module) -> nn.Module:
         _quantise(model, self.precision)
-        return super().prepare(model, inputs)
+        return model
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         _quantise(model.network, self.precision)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import collector
+from suites.models._sets import CALIBRATION_SETS, INPUT_SETS
 
 if TYPE_CHECKING:
     import torch
@@ -222,6 +223,10 @@ class ModelSpec:
         import torch
 
         return self.example(full, torch.Generator().manual_seed(seed))
+
+    def calibration(self, /, **arguments: Any) -> list[tuple[torch.Tensor, ...]]:
+        """`CALIBRATION_SETS` inputs of other seeds than those that calls are verified and timed with."""
+        return [self.inputs(INPUT_SETS + number, **arguments) for number in range(CALIBRATION_SETS)]
 
     def describe_kept(self, /, **arguments: Any) -> str | None:
         """Which inputs are the same for every seed; None if none is meant to be."""

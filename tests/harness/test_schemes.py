@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from suites import backends, models
+from suites.backends.base import NotApplicable
 from suites.backends.llama_cpp import keep_file
 from suites.harness.declare.case import BackendRef, Case
 from suites.harness.errors import Refused, Unavailable
@@ -25,6 +26,8 @@ from suites.harness.present import notes
 from suites.harness.record.schema import Latency
 from suites.harness.run import checks
 from suites.models import smollm2
+from suites.models._sets import CALIBRATION_SETS
+from suites.models._spec import ModelSpec
 from suites.models.nets import gguf_llama, gguf_write
 from tests import messages
 from tests.forms import shorten
@@ -122,6 +125,39 @@ def test_onnxruntime_refuses_to_quantise_a_part_of_a_model(name, tmp_path):
         made.prepare()
 
 
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")  # of inductor
+@pytest.mark.parametrize("outlier", [1.0, 1e4])
+@pytest.mark.parametrize(
+    "name", shorten(["onnxruntime", "openvino", "torch_compile"], "openvino")  # 3 to 8 s each
+)  # fmt: skip
+def test_fixed_scales_of_activations_are_those_of_the_calibration(name, outlier, tmp_path, monkeypatch):
+    """With an outlier in the calibration the scales are so coarse that results are wrong."""
+    sets = ModelSpec.calibration
+    monkeypatch.setattr(
+        ModelSpec, "calibration", lambda *args, **sizes: [(x * outlier,) for (x,) in sets(*args, **sizes)]
+    )
+    reason = reason_of(mlp("int8_dynamic"), BackendRef(name), tmp_path)
+    assert (reason is None) == (outlier == 1), reason
+
+
+def test_no_input_of_the_calibration_is_measured():
+    spec = models.get("mlp")
+    sets = [spec.inputs(seed, batch=2) for seed in range(job.INPUT_SETS)] + spec.calibration(batch=2)
+    assert len({one.numpy().tobytes() for (one,) in sets}) == job.INPUT_SETS + CALIBRATION_SETS
+
+
+def test_openvino_states_the_type_of_its_float_parts(tmp_path):
+    if missing := backends.unavailable(BackendRef("openvino")):
+        pytest.skip(missing)
+    made = Job(mlp("int8_dynamic"), BackendRef("openvino"), tmp_path)
+    made.load()
+    assert made.prepare()["facts"]["details"]["floats"] == "fp32"
+    floating = Job(mlp("fp32"), BackendRef("openvino", {"float_parts": "bf16"}), tmp_path)
+    floating.load()
+    with messages.raises(NotApplicable):
+        floating.prepare()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["mlp", "stories15m-tiny"])
 def test_torchao_quantises_linear_layers(model, tmp_path):
@@ -143,12 +179,26 @@ def test_torchao_refuses_to_quantise_a_part_of_a_model(tmp_path):
     ("name", "precision", "told"),
     [
         ("torchao", "fp32", "torchao does int8_weight, int8_dynamic on cpu; the case asks for fp32"),
-        ("llama_cpp", "int8_dynamic", "llama_cpp does fp32, bf16, int8_weight on cpu"),
-        ("openvino", "int8_weight", "openvino does fp32, bf16, fp16 on cpu; the case asks for int8_weight"),
+        ("onnxruntime_dynamic", "fp32", "onnxruntime_dynamic does int8_weight, int8_dynamic on cpu"),
+        (
+            "openvino",
+            "int8_weight",
+            "openvino does fp32, bf16, fp16, int8_dynamic on cpu; the case asks for int8_weight",
+        ),
     ],
 )
 def test_other_precisions_are_unavailable_with_a_reason(name, precision, told):
     assert told in backends.unable(BackendRef(name), mlp(precision))
+
+
+def test_what_a_scheme_lacks_is_a_reason(monkeypatch):
+    decode = Case("stories15m-tiny", {"batch": 1, "sequence": 8}, precision="int8_dynamic", options=DECODE)
+    for name in ("onnxruntime", "openvino", "torch_compile"):
+        assert "single steps are not calibrated" in backends.unable(BackendRef(name), decode)
+    assert backends.unable(BackendRef("openvino"), mlp("fp32")) is None
+    monkeypatch.setattr(backends, "_installed", lambda name: name != "nncf")
+    told = "nncf not installed, which int8_dynamic of openvino needs: pip install 'enginebench[peers]'"
+    assert backends.unable(BackendRef("openvino"), mlp("int8_dynamic")) == told
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8_weight"])

@@ -63,7 +63,8 @@ PRECISIONS: dict[str, Precision] = {
             "dynamic",
             "int8",
             weight_bits=8,
-            refused="int8_static needs scales of activations from sample data, and no backend here measures them",
+            refused="int8_static needs scales of activations from sample data, which the engine does not measure; "
+            "backends that do are rows of int8_dynamic",
         ),
     )
 }

@@ -81,7 +81,9 @@ class Job:
         self._backend = made(case.threads, options)
         self._backend.exports, self._backend.programs = exports, programs
         self._backend.io, self._backend.precision, self._backend.device = case.io, case.precision, case.device
-        self._backend.numpy_forward = models.get(case.model).numpy
+        spec = models.get(case.model)
+        self._backend.numpy_forward = spec.numpy
+        self._backend.calibration = lambda: spec.calibration(**case.build_arguments)
         self._scheme = made.schemes.get(case.precision)
         self._device = device.load(case.device)
         self._model: Any = None

@@ -40,6 +40,16 @@ def facts() -> dict[str, Any]:
     }
 
 
+def sums_saturate() -> bool:
+    """Whether the instructions of the processor for products of bytes add two in 16 bits: x86-64 without VNNI.
+
+    Such a sum is at most 2 * 255 * 127, which 16 bits do not hold; the instruction then gives the nearest number that
+    they do. With weights of 7 bits, 2 * 255 * 64 fits.
+    """
+    known = facts()
+    return known["architecture"] in ("x86_64", "AMD64") and not {"avx512_vnni", "avx_vnni"} & set(known["isa"])
+
+
 @cache
 def slug() -> str:
     """``<cpu>-<cores>c-<hash>``: the folder of this machine's runs. The hash tells apart machines of one CPU name."""
