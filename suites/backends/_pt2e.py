@@ -27,12 +27,14 @@ def quantise(model: nn.Module, calibration: Sequence[tuple[Tensor, ...]]) -> nn.
     if platform.machine() not in ("x86_64", "AMD64"):
         raise Unavailable("the recipe of PT2E for inductor is for x86")
     silence_torchao()
+    # Said by inductor when it compiles the products. Filters belong to the process, which exists for this backend.
+    warnings.filterwarnings("ignore", "To copy construct from a tensor", UserWarning)
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
     quantizer = x86.X86InductorQuantizer()
     quantizer.set_global(x86.get_default_x86_inductor_quantization_config(reduce_range=machine.sums_saturate()))
-    with warnings.catch_warnings(), torch.no_grad():  # of the process, which exists for this backend
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         prepared = prepare_pt2e(torch.export.export(model, calibration[0]).module(), quantizer)
         for inputs in calibration:

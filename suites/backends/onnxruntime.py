@@ -254,7 +254,8 @@ def _export(model: nn.Module, inputs: tuple[Any, ...], path: Path, dynamic_shape
     import torch
 
     # Loggers, warning filters and sys.stdout belong to the process, which exists for this backend (see `Backend`).
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    for name in ("torch.onnx", "onnxscript"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -78,6 +79,19 @@ def test_the_bound_of_an_own_scheme_is_a_multiple_of_the_error_that_the_precisio
     assert "output 1: relative error" in verify.check(off, ["float32"] * 2, own).reason
 
 
+def test_a_model_that_amplifies_rounding_is_compared_with_the_one_that_is_not_quantised():
+    """Eager's own error of 0.2 in one step is above 0.1, the most that the rule allows: the bound is 3 times 0.1."""
+    plain = [np.array([3.0, 4.0])] * 2
+    known = Reference(
+        [np.array([3.0, 4.0]), np.array([3.0, 4.5])], ["float32"] * 2, [1e-3, 0.2], None, "dynamic", plain
+    )
+    used = verify.apply_rule(known, None)
+    assert (used.rule, used.outputs) == ("own weights", plain)
+    assert used.tolerance(0) == pytest.approx(verify.OWN_FACTOR * 0.1)
+    calm = replace(known, eager_errors=[1e-3, 1e-3])
+    assert verify.apply_rule(calm, None) is calm
+
+
 def test_where_quantising_changes_most_of_the_outputs_nothing_can_be_verified():
     plain = [np.array([3.0, 4.0])]
     known = Reference([np.zeros(2)], ["float32"], [1e-7], None, "quantised", plain)
@@ -125,7 +139,6 @@ def test_onnxruntime_refuses_to_quantise_a_part_of_a_model(name, tmp_path):
         made.prepare()
 
 
-@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")  # of inductor
 @pytest.mark.parametrize("outlier", [1.0, 1e4])
 @pytest.mark.parametrize(
     "name", shorten(["onnxruntime", "openvino", "torch_compile"], "openvino")  # 3 to 8 s each

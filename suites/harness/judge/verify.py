@@ -212,16 +212,21 @@ def _split_complex(array: np.ndarray) -> np.ndarray:
 def apply_rule(reference: Reference, rule: str | None) -> Reference:
     """What a backend that quantises in a way of its own is compared with: outputs of the model that is not quantised.
 
+    So is every backend where eager's own error is above what its rule allows at most: such a model amplifies rounding
+    so much that results of one definition are as far from each other as from the model that is not quantised.
+
     The error that it states for each output is the largest one of the call when the model is quantised as the precision
     defines: which of the outputs quantising changes most is chance, and differs between schemes.
 
     Args:
         reference: of a quantised case.
-        rule: ``own weights`` or ``own activations``; with None the result is `reference` itself.
+        rule: ``own weights`` or ``own activations``; None: that of the case's precision, so `reference` itself.
     """
-    if rule is None:
-        return reference
     plain = reference.unquantised
+    if rule is None:
+        if plain is None or max(reference.eager_errors or (0.0,)) <= RULES[reference.rule].most:
+            return reference
+        rule = "own weights"
     if plain is None:
         raise ValueError("a reference without the outputs of the unquantised model judges no scheme of quantising")
     errors = [compare(one, other).relative for one, other in zip(reference.outputs, plain, strict=True)]
