@@ -1,12 +1,12 @@
 """Rewrite a matmul by a constant matrix into linear, whose weights are packed when the program is loaded.
 
-A constant W that multiplies a transpose from the left, W @ x^T, is linear too: the transpose of x @ W^T.
+So are products with transposes: x^T @ W permutes x first, and W @ x^T is the transpose of x @ W^T.
 """
 
 from __future__ import annotations
 
 from engine import sizes
-from engine.graph import Graph, Value, can_reshape
+from engine.graph import Graph, Node, Value, can_reshape
 from engine.passes.base import Pass
 from engine.passes.pattern import Match, Rule, Var, apply, call
 
@@ -23,11 +23,20 @@ def _matrix(graph: Graph, weight: Value) -> Value:
     return weight if len(weight.shape) == 2 else graph.reshaped(weight, weight.shape[-2:])
 
 
+def _swap(graph: Graph, x: Value, root: Node) -> Value:
+    """`x` with its last two axes exchanged."""
+    rank = len(x.shape)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    return graph.emit("permute", [x], before=root, source=root.source, axes_order=order)
+
+
 def _rewrite(graph: Graph, found: Match) -> Value:
-    root = found.nodes[0]
+    root, x = found.nodes[0], found.values["x"]
+    if root.attributes["transpose_a"]:
+        x = _swap(graph, x, root)
     return graph.emit(
         "linear",
-        {"x": found.values["x"], "weight": _matrix(graph, found.values["weight"])},
+        {"x": x, "weight": _matrix(graph, found.values["weight"])},
         before=root,
         source=root.source,
         transpose_weight=root.attributes["transpose_b"],
@@ -45,13 +54,11 @@ def _from_left(graph: Graph, found: Match) -> Value:
         transpose_weight=not root.attributes["transpose_a"],
         alpha=root.attributes["alpha"],
     )
-    rank = len(product.shape)
-    order = (*range(rank - 2), rank - 1, rank - 2)
-    return graph.emit("permute", [product], before=root, source=root.source, axes_order=order)
+    return _swap(graph, product, root)
 
 
 RULES = (
-    Rule(call("matmul", Var("x"), Var("weight"), transpose_a=False, compute="element"), _rewrite, (_constant_matrix,)),
+    Rule(call("matmul", Var("x"), Var("weight"), compute="element"), _rewrite, (_constant_matrix,)),
     Rule(call("matmul", Var("weight"), Var("x"), transpose_b=True, compute="element"), _from_left, (_constant_matrix,)),
 )
 

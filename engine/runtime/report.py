@@ -304,6 +304,7 @@ class NodeProfile:
         is_slow: True for a kernel that promises no share of the roof.
         launches: how many launches or calls it is; more than 1 only where torch runs them.
         peak_flops: the measured roof of one core for its arithmetic, in operations a second; 0 where not measured.
+        compute: what it multiplies: the op's attribute of this name; "" for an op without it.
     """
 
     op: str
@@ -321,6 +322,7 @@ class NodeProfile:
     is_slow: bool = False
     launches: int = 1
     peak_flops: float = 0.0
+    compute: str = ""
 
     @property
     def has_known_work(self) -> bool:

@@ -161,7 +161,8 @@ class Specialised:
         nbytes = step.copied_bytes if node is None else node.nbytes() - count_unchanged(step)
         source = NOWHERE if node is None else node.source
         executed = step.planned.operations or flops
-        peak = roofs.products.get(str(node.attributes.get("compute")) if node else "", roofs.flops)
+        compute = "" if node is None else str(node.attributes.get("compute", ""))
+        peak = roofs.products.get(compute, roofs.flops)
         limits = {
             "compute": executed / peak if peak else 0.0,
             "memory": nbytes / roofs.bandwidth if roofs.bandwidth else 0.0,
@@ -185,6 +186,7 @@ class Specialised:
             source.module,
             step.kernel.is_slow,
             peak_flops=peak,
+            compute=compute,
         )
 
     def tune(self, args: Args, kwargs: Kwargs, states: States, options: TuningOptions) -> Tuning:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -266,8 +266,14 @@ def ours(ref: BackendRef) -> bool:
     return ref.name in BACKENDS and BACKENDS[ref.name].ours
 
 
-def record(ref: BackendRef, versions_here: Mapping[str, str]) -> BackendRecord:
-    """What the record of a run says of the backend; `versions_here` are the packages of this environment."""
+def record(ref: BackendRef, versions_here: Mapping[str, str], precisions: Collection[str]) -> BackendRecord:
+    """What the record of a run says of the backend.
+
+    Args:
+        ref: the backend.
+        versions_here: the packages of this environment.
+        precisions: of the cases of the run.
+    """
     from suites.harness.record.schema import BackendRecord
 
     if versions.is_version(ref.name):
@@ -275,8 +281,8 @@ def record(ref: BackendRef, versions_here: Mapping[str, str]) -> BackendRecord:
     else:
         declared = BACKENDS.get(ref.name)
         imported = (*declared.imports, *declared.needs) if declared is not None else ()
-        schemes = load(ref).schemes.values() if declared is not None else ()
-        imported = (*imported, *(name for scheme in schemes for name in scheme.needs))
+        schemes = load(ref).schemes if declared is not None else {}
+        imported = (*imported, *(one for name in precisions if name in schemes for one in schemes[name].needs))
         needed = ["enginebench" if name == versions.ENGINE else name for name in imported]
         own = {name: versions_here[name] for name in needed if name in versions_here}
     return BackendRecord(name=Path(ref.name).name, role=role(ref), options=ref.named_options, packages=own)

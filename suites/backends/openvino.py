@@ -141,7 +141,9 @@ class OpenVino(Backend):
         dynamic_shapes: Any = None,
         change: Callable[[Any], None] = lambda _converted: None,
     ) -> tuple[Any, float | None, float]:
-        """The compiled model, seconds of export (None: an earlier process of the case had done it) and of the rest."""
+        """The compiled model, seconds of export, conversion and quantising (None: an earlier process of the
+        case had done it), and of the rest.
+        """
         import openvino
         import torch
 
@@ -174,13 +176,13 @@ class OpenVino(Backend):
             with warnings.catch_warnings():  # of the process, which exists for this backend
                 warnings.simplefilter("ignore")
                 program = torch.export.export(model, arguments, dynamic_shapes=dynamic_shapes)
-                exported = time.perf_counter()
                 converted = openvino.convert_model(program)
             if self.precision == "bf16":
                 self._read_from = program
             change(converted)
             if self.precision in self.schemes:
                 converted = _quantise(converted, self.calibration())
+            exported = time.perf_counter()
         compiled = core.compile_model(converted, "CPU", settings)
         ready = time.perf_counter()
         if kept is not None and exported is not None:

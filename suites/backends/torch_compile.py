@@ -20,6 +20,7 @@ from suites import collector
 from suites.backends.base import BackendSwitch, Generator, Prepared, Scheme, flatten
 from suites.backends.eager import Eager
 from suites.harness.declare.device import CUDA
+from suites.harness.declare.precision import PRECISIONS
 from suites.torch_internals import CompilationLog, generated_files, inductor_mode, inductor_settings
 
 if TYPE_CHECKING:
@@ -90,14 +91,17 @@ class TorchCompile(Eager):
         from suites.backends._buffers import Buffers
 
         ready = Buffers(model, self.state).ready
-        compiled = self._compiled(self._quantised(model))
+        start = time.perf_counter()
+        quantised = self._quantised(model)
+        exported = time.perf_counter() - start if PRECISIONS[self.precision].kind == "quantised" else None
+        compiled = self._compiled(quantised)
 
         def call(*arguments: Tensor) -> Any:
             with torch.inference_mode():
                 return self._lasting(compiled(*arguments))
 
         seconds, facts = self._first(lambda: call(*inputs))
-        return Prepared(call, None, seconds, facts(), ready, facts, self.precision, self.device)
+        return Prepared(call, exported, seconds, facts(), ready, facts, self.precision, self.device)
 
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:
         from suites.backends import _static_cache

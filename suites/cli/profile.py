@@ -179,9 +179,10 @@ def _profiled(
 def _compiled(
     model: str, arguments: Mapping[str, Any], threads: int, precision: str, ref: BackendRef, device: str
 ) -> Callable[[], Profile]:
-    """A function that profiles the engine's program."""
+    """A function that profiles the engine's program; an option ``precision`` of `ref` goes before `precision`."""
     import torch  # here, because it takes seconds, and a command that is given wrong options needs no torch
 
+    precision = ref.options.get("precision", precision)
     found, place = models.get(model), devices.load(device)
     reason = (
         place.unavailable()
@@ -215,7 +216,7 @@ def _name_case(model: str, chosen: Sequence[str], threads: int, precision: str) 
 def _begin_record(case: Case, suite: str, ref: BackendRef, folder: Path) -> launches.NewRun:
     """The run that the launches are stored as; its only backend is the engine."""
     asked = launches.make_plan(f"nodes_{suite}", f"launches of a profiled call of {case.id}", ref.label, [])
-    backends = {ref.label: registry.record(ref, machine.versions())}
+    backends = {ref.label: registry.record(ref, machine.versions(), [case.precision])}
     return launches.begin(folder, asked, case.threads, roofs.measure, backends)
 
 

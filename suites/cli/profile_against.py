@@ -10,8 +10,8 @@ from engine.runtime.report import NodeProfile, Profile
 from suites.harness.present import units
 
 _CONVERSIONS = frozenset({"quantize_rows", "cast", "copy"})
-_NARROW = {"qd8_": "integers", "bd16_": "bfloat16"}
-"""What the name of a kernel begins with that does not multiply floats -> what it multiplies."""
+_NARROW = {"int8": "integers", "bfloat16": "bfloat16"}
+"""Arithmetic of a launch that does not multiply floats -> what it multiplies."""
 _FLOAT: Mapping[str, str] = {
     "attention": "both factors are computed",
     "matmul": "both factors are computed",
@@ -73,8 +73,7 @@ def _converts(node: NodeProfile) -> bool:
 def _multiplies(node: NodeProfile) -> str:
     if node.op not in _FLOAT:
         return ""
-    narrow = next((what for prefix, what in _NARROW.items() if node.kernel.startswith(prefix)), None)
-    return narrow or f"float32: {_FLOAT[node.op]}"
+    return _NARROW.get(node.compute) or f"float32: {_FLOAT[node.op]}"
 
 
 def tabulate(layers: Sequence[Layer], other: str) -> list[dict[str, str]]:

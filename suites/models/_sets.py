@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 INPUT_SETS = 4
 """Different inputs that calls take in turn."""
-CALIBRATION_SETS = 16
-"""Further ones, on which backends with fixed scales of activations measure these."""
+CALIBRATION_SETS = range(1000, 1016)
+"""Seeds of further ones, on which backends with fixed scales of activations measure these."""
 _GOLDEN = 0.6180339887498949
 """Multiples of it, without their whole parts, are all different and far from each other."""
 

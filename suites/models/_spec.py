@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import EngineError
 from engine.suggest import unknown
 from suites import collector
-from suites.models._sets import CALIBRATION_SETS, INPUT_SETS
+from suites.models._sets import CALIBRATION_SETS
 
 if TYPE_CHECKING:
     import torch
@@ -225,8 +225,8 @@ class ModelSpec:
         return self.example(full, torch.Generator().manual_seed(seed))
 
     def calibration(self, /, **arguments: Any) -> list[tuple[torch.Tensor, ...]]:
-        """`CALIBRATION_SETS` inputs of other seeds than those that calls are verified and timed with."""
-        return [self.inputs(INPUT_SETS + number, **arguments) for number in range(CALIBRATION_SETS)]
+        """Inputs of seeds that no call is verified or timed with."""
+        return [self.inputs(seed, **arguments) for seed in CALIBRATION_SETS]
 
     def describe_kept(self, /, **arguments: Any) -> str | None:
         """Which inputs are the same for every seed; None if none is meant to be."""

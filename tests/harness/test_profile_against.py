@@ -14,28 +14,28 @@ LABELS = "engine in int8_dynamic", "engine[precision=fp32]"
 
 
 def profile(*launches):
-    """Of (op, kernel, module, microseconds)."""
+    """Of (op, arithmetic, module, microseconds)."""
     nodes = tuple(
-        NodeProfile(op, kernel, "", (1,), us * 1e-6, 0, 0, 0, 0.0, None, "compute", module)
-        for op, kernel, module, us in launches
+        NodeProfile(op, "k", "", (1,), us * 1e-6, 0, 0, 0, 0.0, None, "compute", module, compute=compute)
+        for op, compute, module, us in launches
     )
     seconds = sum(node.seconds for node in nodes)
     return Profile(nodes, (ThreadProfile(seconds, 0.0),), seconds, seconds, 1, 0.0, 0.0, "clock")
 
 
 OWN = profile(
-    ("quantize_rows", "f32_quantize_rows__avx2_vector", "layer.0.up", 2),
-    ("linear", "qd8_qc8w_linear__avx2_packed", "layer.0.up", 30),
-    ("quantize_rows", "f32_quantize_rows__avx2_vector", "layer.1.up", 2),
-    ("linear", "qd8_qc8w_linear__avx2_packed", "layer.1.up", 30),
-    ("conv", "f32_conv__avx2_direct", "stem", 9),
-    ("softmax", "f32_softmax__avx2_vector", "", 1),
+    ("quantize_rows", "", "layer.0.up", 2),
+    ("linear", "int8", "layer.0.up", 30),
+    ("quantize_rows", "", "layer.1.up", 2),
+    ("linear", "int8", "layer.1.up", 30),
+    ("conv", "element", "stem", 9),
+    ("softmax", "", "", 1),
 )
 OTHER = profile(
-    ("linear", "f32_linear__avx2_packed", "layer.0.up", 50),
-    ("linear", "f32_linear__avx2_packed", "layer.1.up", 50),
-    ("conv", "f32_conv__avx2_direct", "stem", 6),
-    ("softmax", "f32_softmax__avx2_vector", "", 1),
+    ("linear", "element", "layer.0.up", 50),
+    ("linear", "element", "layer.1.up", 50),
+    ("conv", "element", "stem", 6),
+    ("softmax", "", "", 1),
 )
 
 
@@ -73,6 +73,15 @@ def test_the_command_compares_both_programs(capsys):
     assert against["backend"] == LABELS[1]
     assert [layer["multiplies"] for layer in against["layers"]] == [["integers"]]
     assert against["summary"].startswith("engine in int8_dynamic: ")
+
+
+def test_an_option_of_the_engine_goes_before_the_precision_of_the_model(capsys):
+    """The float32 model is compared, not a bf16 one whose values are widened: its first launch has float32's bytes."""
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "mlp", "--set", "widths=16-16", "--precision", "bf16", "--backend", LABELS[1], "--json"])
+    assert not ended.value.code
+    (node,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert node["bytes"] == 4 * (16 + 16 * 16 + 16 + 16), "x, weight, bias, y"
 
 
 def test_only_the_engine_is_compared_layer_by_layer(capsys):

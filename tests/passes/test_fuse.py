@@ -299,6 +299,15 @@ def test_matmul_by_an_input_or_a_batch_of_matrices_stays():
     assert run_pass(g, "use_linear") == [0]
 
 
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_a_transpose_by_a_constant_matrix_is_permuted_first(transpose_b):
+    g = start((2, 4, 3))
+    w = weight(g, *((6, 4) if transpose_b else (4, 6)))
+    g.outputs = [g.emit("matmul", [g.inputs[0], w], transpose_a=True, transpose_b=transpose_b, alpha=2.0)]
+    assert run_pass(g, "use_linear") == [1]
+    assert ops(g) == ["permute", "linear"]
+
+
 @pytest.mark.parametrize("transpose_a", [False, True])
 def test_a_constant_matrix_from_the_left_of_a_transpose_becomes_linear_and_its_transpose(transpose_a):
     g = start((2, 3, 4))

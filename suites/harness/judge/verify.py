@@ -106,7 +106,7 @@ RULES: dict[str, Rule] = {
     "own activations": Rule(OWN_ACTIVATIONS_FACTOR, TOLERANCE_ULPS, DYNAMIC_LEAST, OWN_MOST, _STATED),
 }
 """Name of a rule -> the rule. `suites.harness.declare.precision.choose_rule` gives one to each precision and to
-recipes. The rules ``own ...`` are for `apply_rule`: they are for backends that quantise in ways of their own."""
+recipes. The rules ``own ...`` are for `apply_rules`: they are for backends that quantise in ways of their own."""
 
 _EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "complex64": 2.0**-23}
 """Spacing of floating-point numbers near 1; of complex numbers, that of their parts."""
@@ -131,7 +131,7 @@ class Reference:
         outputs: float64 where the model's are floating, otherwise as they are.
         dtypes: dtype names of eager's outputs.
         eager_errors: relative error of each of eager's outputs; None where `outputs` are eager's own. After
-            `apply_rule` the error that quantising makes.
+            `apply_rules` the error that quantising makes.
         note: why there is no float64 reference, who computed it instead of eager or `onnx.reference`, which other
             outputs are right, or which inputs are the same in every call.
         rule: name of the rule of the tolerance, see `RULES`.
@@ -209,24 +209,36 @@ def _split_complex(array: np.ndarray) -> np.ndarray:
     return np.stack([array.real, array.imag], axis=-1)
 
 
-def apply_rule(reference: Reference, rule: str | None) -> Reference:
+def amplifies(references: Sequence[Reference]) -> bool:
+    """True where eager's own error is above what the rule of a quantised case allows at most, in any input set.
+
+    The model then amplifies rounding so much that results of one definition of quantising are as far from each other as
+    from the model that is not quantised.
+    """
+    return any(
+        one.unquantised is not None and max(one.eager_errors or (0.0,)) > RULES[one.rule].most for one in references
+    )
+
+
+def apply_rules(references: Sequence[Reference], rule: str | None) -> Sequence[Reference]:
     """What a backend that quantises in a way of its own is compared with: outputs of the model that is not quantised.
 
-    So is every backend where eager's own error is above what its rule allows at most: such a model amplifies rounding
-    so much that results of one definition are as far from each other as from the model that is not quantised.
+    So is every backend where the model of the case `amplifies` rounding.
 
-    The error that it states for each output is the largest one of the call when the model is quantised as the precision
+    The error that each states for an output is the largest one of its call when the model is quantised as the precision
     defines: which of the outputs quantising changes most is chance, and differs between schemes.
 
     Args:
-        reference: of a quantised case.
-        rule: ``own weights`` or ``own activations``; None: that of the case's precision, so `reference` itself.
+        references: of a quantised case, one for each input set.
+        rule: ``own weights`` or ``own activations``; None: that of the case's precision, so `references` themselves.
     """
+    if rule is None and not amplifies(references):
+        return references
+    return [_compare_with_unquantised(one, rule or "own weights") for one in references]
+
+
+def _compare_with_unquantised(reference: Reference, rule: str) -> Reference:
     plain = reference.unquantised
-    if rule is None:
-        if plain is None or max(reference.eager_errors or (0.0,)) <= RULES[reference.rule].most:
-            return reference
-        rule = "own weights"
     if plain is None:
         raise ValueError("a reference without the outputs of the unquantised model judges no scheme of quantising")
     errors = [compare(one, other).relative for one, other in zip(reference.outputs, plain, strict=True)]

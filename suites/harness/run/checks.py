@@ -79,7 +79,7 @@ def judge(scratch: Path, answer: Mapping[str, Any], references: Sequence[Referen
         answer: what `Job.verify` returned.
         references: one for each input set.
     """
-    references = [verify.apply_rule(reference, answer["rule"]) for reference in references]
+    references = verify.apply_rules(references, answer["rule"])
     relative = max_abs = 0.0
     reason = "the call changed its inputs" if answer["inputs_changed"] else None
     results = [outputs.read(scratch / name) for name in answer["files"]]
@@ -100,7 +100,7 @@ def first_fault(scratch: Path, results: Sequence[Mapping[str, Any]], references:
     input set is found here.
     """
     for result in results:
-        reference = verify.apply_rule(references[result["seed"]], result["rule"])
+        reference = verify.apply_rules(references, result["rule"])[result["seed"]]
         reason = verify.check(*outputs.read(scratch / result["file"]), reference).reason
         if reason is not None:
             return reason

@@ -225,6 +225,7 @@ def describe_environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | Non
     """The first line of a run of `plan` that begins now."""
     threads = sorted({case.threads for case, _ in plan.cases})
     refs = {ref.label: ref for _, refs in plan.cases for ref in refs}
+    precisions = {case.precision for case, _ in plan.cases}
     names = sorted({case.device for case, _ in plan.cases})
     facts = machine.environment()
     return Environment(
@@ -235,7 +236,7 @@ def describe_environment(plan: RunPlan, measure_roofs: Callable[[], Roofs] | Non
         suite=plan.suite.name,
         plan_digest=plan.digest,
         plan=Plan.model_validate(plan.to_dict()),
-        backends={name: backends.record(ref, facts["versions"]) for name, ref in refs.items()},
+        backends={name: backends.record(ref, facts["versions"], precisions) for name, ref in refs.items()},
     )
 
 
