@@ -1,8 +1,15 @@
 /* Instruction sets: the rows of isas.txt, and which of their features this machine has. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* syscall */
+#endif
 #include "engine.h"
 
 #include <stdatomic.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "isa_table.h"
 
@@ -11,8 +18,8 @@
 #include <cpuid.h>
 
 enum { EAX, EBX, ECX, EDX };
-/* Bits of XCR0: the system saves SSE and AVX registers; those of AVX-512 (masks, upper halves, upper sixteen) too. */
-enum { STATE_NONE = 0, STATE_AVX = 0x06, STATE_AVX512 = 0xe6 };
+/* Bits of XCR0: the system saves SSE and AVX registers; those of AVX-512 (masks, upper halves, upper sixteen) too; tiles too. */
+enum { STATE_NONE = 0, STATE_AVX = 0x06, STATE_AVX512 = 0xe6, STATE_AMX = 0x600e6 };
 
 static uint64_t read_saved_state(void) {
     uint32_t r[4], high;
@@ -22,13 +29,24 @@ static uint64_t read_saved_state(void) {
     return (uint64_t)high << 32 | r[EAX];
 }
 
+/* Linux saves the data of tiles for a process that has asked for it once, in all threads. */
+static int is_permitted(uint64_t state) {
+    enum { TILE_DATA = 18, REQUEST_PERMISSION = 0x1023 };
+    if (!(state >> TILE_DATA & 1)) return 1;
+#if defined(SYS_arch_prctl)
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
+}
+
 static int has_cpuid(uint32_t leaf, uint32_t subleaf, int reg, int bit, uint64_t state) {
     uint32_t r[4];
     if ((uint32_t)__get_cpuid_max(0, NULL) < leaf) return 0;
     __cpuid_count(leaf, 0, r[EAX], r[EBX], r[ECX], r[EDX]);
     if (subleaf > r[EAX]) return 0; /* leaf 7 says how many sub-leaves it has; what others answer is not defined */
     __cpuid_count(leaf, subleaf, r[EAX], r[EBX], r[ECX], r[EDX]);
-    return (r[reg] >> bit & 1) && (read_saved_state() & state) == state;
+    return (r[reg] >> bit & 1) && (read_saved_state() & state) == state && is_permitted(state);
 }
 #define EB_CPUID(leaf, subleaf, reg, bit, state) has_cpuid(leaf, subleaf, reg, bit, STATE_##state)
 #define EB_HWCAP(bit) 0

@@ -20,10 +20,13 @@
 #define ROW(isa) extern const eb_roof_loop eb_compute_##isa, eb_bytes_##isa, eb_read_##isa, eb_copy_##isa;
 EB_VECTOR_ISAS(ROW)
 #undef ROW
-extern const eb_roof_loop eb_dot_avx512bf16, eb_bytes_avx512vnni, eb_bytes_avxvnni, eb_bytes_neondot;
+extern const eb_roof_loop eb_dot_amxbf16, eb_dot_avx512bf16, eb_bytes_amxint8, eb_bytes_avx512vnni, eb_bytes_avxvnni, eb_bytes_neondot;
 
 /* Of one kind the most capable first. */
 static const eb_roof_loop *const roofs[] = {
+#ifdef EB_BUILD_AMXINT8
+    &eb_bytes_amxint8,
+#endif
 #ifdef EB_BUILD_AVX512VNNI
     &eb_bytes_avx512vnni,
 #endif
@@ -32,6 +35,9 @@ static const eb_roof_loop *const roofs[] = {
 #endif
 #ifdef EB_BUILD_NEONDOT
     &eb_bytes_neondot,
+#endif
+#ifdef EB_BUILD_AMXBF16
+    &eb_dot_amxbf16,
 #endif
 #ifdef EB_BUILD_AVX512BF16
     &eb_dot_avx512bf16,

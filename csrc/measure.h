@@ -19,7 +19,7 @@ typedef struct {
     double (*compute)(int64_t rounds, float *sink);                     /* *sink is what is multiplied */
     double (*read)(const void *data, int64_t bytes, int64_t total);     /* `total` bytes in all */
     double (*copy)(void *to, const void *from, int64_t bytes);
-    double per_instruction; /* operations or bytes of one vector instruction */
+    double per_instruction; /* operations or bytes of one vector instruction, or of the row of a tile that takes a cycle */
 } eb_roof_loop;
 
 #endif

@@ -36,6 +36,9 @@ static void check_probes(void) {
 #if !defined(__clang__) /* clang 14 does not know their names */
     CHECK("f16c", "f16c")
     CHECK("avx_vnni", "avxvnni")
+    CHECK("amx_tile", "amx-tile")
+    CHECK("amx_int8", "amx-int8")
+    CHECK("amx_bf16", "amx-bf16")
 #endif
 #undef CHECK
     check_feature("asimd", 0);

@@ -186,6 +186,9 @@ static void add_all_narrow(case_visitor *v, const narrow_weight *w) {
     for (int64_t N = 0; N <= 66; N++) add_narrow(v, w, 1 + N % 5, N, 18, DENSE, 1, (int)(N % 2), (int)(N % 3 == 0), N % 4, 1);
     for (int64_t K = 0; K <= 35; K++) add_narrow(v, w, 1 + K % 5, 40, K, (layout)(K % 4), (int)(K % 2), 1, 0, 0, 1);
     for (int64_t K = 60; K <= 68; K++) add_narrow(v, w, 2, 33, K, PADDED, 1, 0, 0, 0, 1);
+    /* around whole tiles of 16 rows, 16 columns and 16 groups, several of them too */
+    for (int64_t K = 30; K <= 130; K += K == 34 ? 26 : K == 66 ? 60 : 1)
+        for (int64_t M = 15; M <= 49; M += M % 16 == 1 ? 14 : 1) add_narrow(v, w, M, 15 + (K + M) % 20, K, DENSE, 1, 1, 1, M % 4, 1);
     for (int64_t activation = 0; activation <= EB_ACTIVATION_RELU6; activation++)
         for (int64_t M = 1; M <= 5; M++) add_narrow(v, w, M, 45, 65, DENSE, 1, 1, 1, activation, -0.5);
     add_narrow(v, w, 300, 130, 40, SWAPPED, 0, 1, 1, EB_ACTIVATION_GELU, 1);
@@ -395,6 +398,7 @@ static void add_all_narrow_gated_linear(case_visitor *v, const narrow_weight *w)
     for (int64_t M = 0; M <= 30; M++) add_narrow_gated_linear(v, w, M, 17, 9, DENSE, 1, (int)(M % 2));
     for (int64_t N = 0; N <= 34; N++) add_narrow_gated_linear(v, w, 3, N, 18, PADDED, (int)(N % 2), (int)(N / 2 % 2));
     for (int64_t K = 0; K <= 20; K++) add_narrow_gated_linear(v, w, 5, 20, K, (layout)(K % 4), (int)(K % 2), 1);
+    for (int64_t M = 15; M <= 49; M += M % 16 == 1 ? 14 : 1) add_narrow_gated_linear(v, w, M, 14 + M % 4, 64 + M % 3, DENSE, 1, 1);
     add_narrow_gated_linear(v, w, 300, 70, 33, DENSE, 1, 1);
     add_narrow_gated_linear(v, w, 9, 40, 1030, DENSE, 1, 0);
 }

@@ -21,7 +21,12 @@ EB_INLINE void micro_multiply_add(vf *sum, vu x, vu b) {
 }
 EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const int V) { finish_sums(t, sum, R, V); }
 
+#if defined(EB_AMX)
+#define MULTIPLY_TILES _tile_dpbf16ps
+#include "amx.h"
+#else
 #include "micro.h"
+#endif
 
 enum { MICRO_DEPTH = 1024 }; /* a panel's part (128 KiB with AVX-512) and that of the rows of x stay in the second-level cache */
 #include "panel.h"

@@ -89,13 +89,18 @@ static inline void multiply_bfloat_rows(const product_rows *p, const float *pane
 
 /* Tiles of a node round rows of x, and its joins multiply them, so that each element is rounded once. Call with the tiles of
  * the product in node->tiles. */
-static inline void plan_bfloat_rows(eb_node *node, const product_rows *p) {
+static inline eb_status plan_bfloat_rows(eb_node *node, const product_rows *p) {
     enum { WORTH = 128 * 1024 }; /* elements: about 10 microseconds */
-    if (!node->tiles) return;
+#if defined(EB_AMX)
+    enum { LEAST_ROWS = 8 }; /* fewer take no longer by the instructions for vectors */
+    if (p->M < LEAST_ROWS) return EB_NOT_APPLICABLE;
+#endif
+    if (!node->tiles) return EB_OK;
     node->joins = node->tiles;
     node->tiles = eb_max(1, eb_min(p->M, p->M * p->K / WORTH));
     node->shared_bytes = p->M * bfloat_depth(p) * 4;
     if (multiplies_floats(p->M)) node->scratch_bytes += bfloat_depth(p) * EB_NR * 4;
+    return EB_OK;
 }
 
 /* Runs the tiles of [begin, end) that round, and answers the first tile of the product, counted from 0. */

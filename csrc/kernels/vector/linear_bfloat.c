@@ -6,8 +6,7 @@
 static eb_status plan(eb_node *node) {
     if (!eb_input(node, EB_IN_LINEAR_WEIGHT)->is_packed) return EB_NOT_APPLICABLE;
     eb_status status = plan_linear(node);
-    if (status == EB_OK) plan_bfloat_rows(node, &product_tiling_of(node)->rows);
-    return status;
+    return status == EB_OK ? plan_bfloat_rows(node, &product_tiling_of(node)->rows) : status;
 }
 
 static const eb_packing *choose_packing(const eb_node *node, int32_t input, int64_t *numbers) {

@@ -1,5 +1,5 @@
 /* One panel times the rows of x: blocks of k, and micro-tiles in them. Does not depend on the types of the elements: a file
- * defines them for micro.h, includes micro.h, and then this header, before which it defines the enumerator MICRO_DEPTH: the most
+ * defines them for micro.h or amx.h, includes that header, and then this one, before which it defines the enumerator MICRO_DEPTH: the most
  * groups of k in a block. Groups of k take 4 bytes, which the strides of eb_product count, so pointers move over them as over
  * floats. */
 #ifndef EB_PANEL_H
@@ -9,7 +9,7 @@
 
 /* A micro-tile at the right edge, or of rows of y that lie apart: through a small buffer, so that nothing beyond `columns`
  * is touched. y_places: of the rows, counted from the first one's; or NULL. */
-static void micro_edge(eb_micro t, int form, int64_t rows, int64_t columns, const int64_t *y_places) {
+static void micro_edge(micro_state *state, eb_micro t, int form, int64_t rows, int64_t columns, const int64_t *y_places) {
     float sums[EB_MR * EB_NR] = {0}, bias[EB_NR] = {0};
     float *y = t.y;
     int64_t at[EB_MR];
@@ -22,13 +22,9 @@ static void micro_edge(eb_micro t, int form, int64_t rows, int64_t columns, cons
     t.y = sums;
     t.ldr = EB_NR;
     t.ldy = EB_NR;
-    micro_tiles[rows - 1][form](&t);
+    micro_run(state, &t, rows, form);
     for (int64_t r = 0; r < rows; r++) memcpy(y + at[r], sums + r * EB_NR, (size_t)columns * 4);
 }
-
-/* Most rows of a micro-tile. Rows that lie a multiple of 4 KiB apart share one set of a first-level cache of 8 ways:
- * more of them than ways would push each other out (128 x 3072 x 768: 82% of the roof with 13 rows, 96% with 8). */
-EB_INLINE int64_t most_rows(int64_t x_row) { return x_row % 1024 == 0 ? eb_min(8, EB_MR) : EB_MR; }
 
 /* Packed panels lie one behind the other, so what comes next is known. Where several micro-tiles reread a block of k from
  * the cache, each fetches its share of the next block, which the first to read it would wait for (32 x 1024 x 4096: 106
@@ -73,6 +69,7 @@ static void multiply_blocks(const eb_product *p) {
     int form = form_of(p, heights);
     const int is_dense = !p->x_places && p->x_k == 1 && p->x_row == p->K;
     const int fetches_x = heights > MANY_TILES && is_dense && p->K <= SHORT_ROW && !p->x_is_near;
+    micro_state state = 0;
     for (int64_t d = 0; d < blocks; d++) {
         eb_block block = block_of(p, pieces, blocks, d);
         int64_t depth = block.pieces * block.K;
@@ -108,14 +105,15 @@ static void multiply_blocks(const eb_product *p) {
                 t.next_step = rows * 4;
             }
             if (is_apart || p->columns % EB_VL)
-                micro_edge(t, form, rows, p->columns, is_apart ? places : NULL);
+                micro_edge(&state, t, form, rows, p->columns, is_apart ? places : NULL);
             else
-                micro_tiles[rows - 1][form](&t);
+                micro_run(&state, &t, rows, form);
             if (!p->activation || d < blocks - 1) continue;
             for (int64_t r = 0; r < rows && is_apart; r++) p->activation(y + places[r] - y_at, 1, p->columns, p->ldy);
             if (!is_apart) p->activation(y, rows, p->columns, p->ldy);
         }
     }
+    micro_end(&state);
 }
 
 #endif

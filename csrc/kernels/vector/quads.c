@@ -31,7 +31,12 @@ EB_INLINE void micro_finish(const eb_micro *t, vu sum[][2], const int R, const i
     finish_sums(t, y, R, V);
 }
 
+#if defined(EB_AMX)
+#define MULTIPLY_TILES _tile_dpbsud
+#include "amx.h"
+#else
 #include "micro.h"
+#endif
 
 enum { MICRO_DEPTH = 1 << 30 }; /* sums stay integers over all k */
 #include "panel.h"
@@ -78,15 +83,24 @@ static void widen_row(eb_quad *row, int64_t quads) {
     }
 }
 
+/* The sum of the bytes of some quads, by the products with ones. */
+static uint32_t sum_bytes(const int8_t *bytes, int64_t quads) {
+    vu sums = {0};
+    uint32_t sum = 0;
+    int64_t q = 0;
+    for (; q + EB_VL <= quads; q += EB_VL) quad_multiply_add(&sums, (vu)vf_load((const float *)(bytes + 4 * q)), 0x01010101 - (vu){0});
+    for (int v = 0; v < EB_VL; v++) sum += sums[v];
+    for (q *= 4; q < 4 * quads; q++) sum += (uint32_t)bytes[q];
+    return sum;
+}
+
 void write_quad_rows(const int8_t *x, int64_t x_row, int64_t x_k, const float *scale, int64_t scale_row, int64_t M, int64_t K,
                      eb_quad *rows) {
     const int64_t quads = count_quads(K);
     for (int64_t m = 0; m < M; m++, x += x_row, scale += scale_row, rows += QUAD_HEADER + EB_PARTS * quads) {
         int8_t *bytes = (int8_t *)(rows + QUAD_HEADER);
-        int32_t sum = 0;
         write_row(x, x_k, K, bytes);
-        for (int64_t k = 0; k < 4 * quads && EB_SHIFT; k++) sum += bytes[k];
-        *(quad_header *)rows = (quad_header){*scale, -EB_SHIFT * (uint32_t)sum};
+        ((quad_header *)bytes)[-1] = (quad_header){*scale, EB_SHIFT ? -EB_SHIFT * sum_bytes(bytes, quads) : 0};
         if (EB_PARTS == 2) widen_row(rows + QUAD_HEADER, quads);
     }
 }

@@ -31,7 +31,13 @@ typedef struct {
     float scale;
     uint32_t correction; /* added to each of its sums */
 } __attribute__((may_alias)) quad_header;
-enum { QUAD_HEADER = sizeof(quad_header) / sizeof(eb_quad) };
+/* QUAD_HEADER: what it takes in groups; with tiles, whose rows are read a line at a time, a whole line. QUAD_LEAST_ROWS: fewer
+ * take no longer by the instructions for vectors. */
+#if defined(EB_AMX)
+enum { QUAD_HEADER = 64 / sizeof(eb_quad), QUAD_LEAST_ROWS = 16 };
+#else
+enum { QUAD_HEADER = sizeof(quad_header) / sizeof(eb_quad), QUAD_LEAST_ROWS = 0 };
+#endif
 
 /* sum += the products of a group of x, which is in all lanes, with a group of each of EB_VL columns. */
 EB_INLINE void quad_multiply_add(vu *sum, vu x, vu b) {
@@ -73,6 +79,7 @@ static inline int64_t quad_row(const product_rows *p) { return QUAD_HEADER + EB_
 static inline eb_status plan_quad_rows(eb_node *node, const product_rows *p, int scale_input) {
     enum { WORTH = 128 * 1024 }; /* elements: about 10 microseconds */
     int64_t scale_row;
+    if (p->M < QUAD_LEAST_ROWS) return EB_NOT_APPLICABLE;
     if (!rows_of(eb_input(node, scale_input), &scale_row)) return EB_NEEDS_DENSE;
     if (!node->tiles) return EB_OK;
     node->joins = node->tiles;

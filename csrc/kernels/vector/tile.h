@@ -33,4 +33,7 @@ typedef struct {
     const float *scales; /* as in eb_product */
 } eb_micro;
 
+/* Which columns a micro-tile computes, and what it fetches. Rows at `x_places` have forms of their own. */
+enum { ONE_VECTOR, TWO_VECTORS, FETCH_ONE, FETCH_TWO, PLACES_ONE, PLACES_TWO, PLACES_FETCH, FORMS };
+
 #endif
