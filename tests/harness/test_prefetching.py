@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from suites.harness.declare.case import Case
+from suites.harness.judge.verify import Reference
 from suites.harness.run import references as module
 from suites.harness.run.references import References
 from suites.harness.run.session import WorkerFailed
 from tests import messages
 
 CASES = [Case("mlp", {"batch": batch}) for batch in (1, 2)]
+
+
+RIGHT = Reference([], [], None, None)
 
 
 class Scripted:
@@ -43,7 +47,7 @@ class Scripted:
 def events(monkeypatch):
     Scripted.events = []
     monkeypatch.setattr(module, "Worker", Scripted)
-    monkeypatch.setattr(module, "_read", lambda _scratch, one, _rule: one)
+    monkeypatch.setattr(module, "_read", lambda _scratch, _one, _rule: RIGHT)
     return Scripted.events
 
 
@@ -55,7 +59,7 @@ def references(tmp_path):
 def test_the_reference_is_computed_once_while_the_block_runs(events, references):
     with references.prefetching(CASES[0]):
         events.append("block")
-    assert references.get(CASES[0]) == ["right"]
+    assert references.get(CASES[0]) == [RIGHT]
     assert events == ["start 1", "block", "wait 1", "close 1"]
 
 
@@ -87,7 +91,7 @@ def test_an_interrupt_ends_the_worker_and_does_not_wait_for_it(events, reference
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert events == ["start 1", "close 1"]
-    assert references.get(CASES[0]) == ["right"]  # computed anew
+    assert references.get(CASES[0]) == [RIGHT]  # computed anew
     assert events[2:] == ["start 1", "wait 1", "close 1"]
 
 

@@ -1,4 +1,3 @@
-#define MULTIPLY_TILES _tile_dpbf16ps
 #include "../vector/measure_amx.h"
 
 static double compute(int64_t rounds, float *sink) { return (void)sink, compute_tiles(rounds, 2); }

@@ -5,6 +5,13 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+/* MULTIPLY_TILES(sum, x, b): tiles have numbers from 0 to 7. */
+#if defined(__AMX_INT8__) || defined(__AMXINT8__) /* gcc, clang */
+#define MULTIPLY_TILES _tile_dpbsud
+#else
+#define MULTIPLY_TILES _tile_dpbf16ps
+#endif
+
 enum { TILE = 16, GROUP_BYTES = 4 }; /* rows, columns and groups of a tile */
 
 /* What ldtilecfg reads. */

@@ -22,7 +22,6 @@ EB_INLINE void micro_multiply_add(vf *sum, vu x, vu b) {
 EB_INLINE void micro_finish(const eb_micro *t, vf sum[][2], const int R, const int V) { finish_sums(t, sum, R, V); }
 
 #if defined(EB_AMX)
-#define MULTIPLY_TILES _tile_dpbf16ps
 #include "amx.h"
 #else
 #include "micro.h"

@@ -1,5 +1,4 @@
-/* The roof of products of tiles, from registers: four sums cover the latency of 52 cycles at one product in 16. A file that includes
- * this header first defines MULTIPLY_TILES (amx.h). */
+/* The roof of products of tiles, from registers: four sums cover the latency of 52 cycles at one product in 16. */
 #include "../../measure.h"
 #include "amx_tiles.h"
 

@@ -32,7 +32,6 @@ EB_INLINE void micro_finish(const eb_micro *t, vu sum[][2], const int R, const i
 }
 
 #if defined(EB_AMX)
-#define MULTIPLY_TILES _tile_dpbsud
 #include "amx.h"
 #else
 #include "micro.h"
