@@ -1,7 +1,7 @@
 """Writes docs/results.md from the stored records: `python -m tools.results_page`.
 
-A section for each suite of several backends: the newest run in which the engine and others have times, and that has at
-least half as many cases as the largest one. What of it is superseded is said below its table.
+A section for each suite of several backends: the newest run in which the engine and others have times, and that has
+measured at least half as many cases as the largest one. What of it is superseded is said below its table.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def write_page(collection: Collection) -> str:
     parts = [_HEAD]
     for name, suite in known.items():
         runs = [run for run in collection.runs if _names_suite(run, name) and _is_shown(run)]
-        most = max((len(run.environment.plan.cases) for run in runs), default=0)
-        full = [run for run in runs if len(run.environment.plan.cases) >= most / 2]
+        most = max(map(_count_cases, runs), default=0)
+        full = [run for run in runs if _count_cases(run) >= most / 2]
         if full:
             best = max(full, key=lambda run: run.name)
             report = overview.make_report(best.summaries(), best.environment, best.started)
@@ -49,6 +49,11 @@ def write_page(collection: Collection) -> str:
 def _names_suite(run: Run, name: str) -> bool:
     """True for runs of the suite, also from when suites of one model had its name."""
     return run.environment.suite in (name, name.removesuffix("_sweep"))
+
+
+def _count_cases(run: Run) -> int:
+    """How many cases were measured: a run that was interrupted has fewer than it planned."""
+    return len({one.case for one in run.summaries()})
 
 
 def _is_shown(run: Run) -> bool:
