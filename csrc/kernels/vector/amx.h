@@ -1,6 +1,7 @@
 /* In place of micro.h where the processor multiplies matrices: up to 32 rows of x times one panel, as two by two tiles of 16 x 16
  * sums. A tile of x has 16 rows of 16 groups, one of the panel 16 groups of 16 columns, which lie in memory as tiles read them. The
- * names that the file defines are those of micro.h; they multiply the groups behind the last whole tile. Rows at `x_places` are not for it, and x_k is 1. */
+ * names that the file defines are those of micro.h; they multiply the groups behind the last whole tile. Rows at `x_places` are
+ * not for it, and x_k is 1. */
 #ifndef EB_AMX_H
 #define EB_AMX_H
 

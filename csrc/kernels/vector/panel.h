@@ -1,7 +1,7 @@
 /* One panel times the rows of x: blocks of k, and micro-tiles in them. Does not depend on the types of the elements: a file
- * defines them for micro.h or amx.h, includes that header, and then this one, before which it defines the enumerator MICRO_DEPTH: the most
- * groups of k in a block. Groups of k take 4 bytes, which the strides of eb_product count, so pointers move over them as over
- * floats. */
+ * defines them for micro.h or amx.h, includes that header, and then this one, before which it defines the enumerator MICRO_DEPTH:
+ * the most groups of k in a block. Groups of k take 4 bytes, which the strides of eb_product count, so pointers move over them as
+ * over floats. */
 #ifndef EB_PANEL_H
 #define EB_PANEL_H
 
