@@ -11,6 +11,7 @@ from engine.compiler import compile, compile_decoder, list_layers, load, load_de
 from engine.config import Config
 from engine.config import all_switches as switches
 from engine.errors import (
+    ComparisonError,
     ConfigError,
     DecodedWeightsWarning,
     EngineError,
@@ -27,6 +28,7 @@ from engine.errors import (
     StaleWeightsWarning,
     UnsupportedOp,
 )
+from engine.inspect.compare import Comparison, Difference, compare
 from engine.runtime.decoder import Decoder
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
@@ -34,11 +36,14 @@ from engine.runtime.state import State
 from engine.switches import Switch
 
 __all__ = [
+    "Comparison",
+    "ComparisonError",
     "CompiledModel",
     "Config",
     "ConfigError",
     "DecodedWeightsWarning",
     "Decoder",
+    "Difference",
     "EngineError",
     "EngineWarning",
     "ExecutionError",
@@ -55,6 +60,7 @@ __all__ = [
     "State",
     "Switch",
     "UnsupportedOp",
+    "compare",
     "compile",
     "compile_decoder",
     "list_layers",

@@ -74,6 +74,10 @@ class VerificationError(InternalError):
     """A graph, a memory plan or the order of a bound plan breaks a rule of the engine."""
 
 
+class ComparisonError(EngineError):
+    """Two results cannot be compared: they differ in structure or shape, or have no elements."""
+
+
 class EngineWarning(UserWarning):
     """Base of all warnings that this package issues."""
 

@@ -49,7 +49,7 @@ STAGES: dict[str, set[str]] = {
     "targets.lowering": {"graph", "passes", "config", "program"},
     **{f"targets.{target}.passes": {"ops", "graph", "passes"} for target in TARGET_FOLDERS},
 }
-ABOVE = {"runtime", "compiler", "dynamo", "torch_backend"}  # stand above the flow
+ABOVE = {"runtime", "compiler", "dynamo", "torch_backend", "inspect"}  # stand above the flow
 
 # Where torch may be imported: at the top of a module, or only inside of functions.
 TORCH_AT_TOP = ("engine.exporter", "engine.exporter.torch_internals", "engine.torch_ops", "engine.torch_backend")
