@@ -13,9 +13,10 @@ from engine.errors import StaleWeightsWarning
 from engine.graph import Graph
 from engine.runtime.boundary import Boundary
 from engine.runtime.cache import LatestUsed
-from engine.runtime.report import Profile, Report, Trace
+from engine.runtime.report import Profile, Report
 from engine.runtime.requests import refuse_to_copy
 from engine.runtime.state import State
+from engine.runtime.trace import Trace
 from engine.runtime.warn import warn
 from engine.targets.tuned import Tuning
 
@@ -202,14 +203,15 @@ class CompiledModel(ABC, Generic[Runner]):
         """
 
     @abstractmethod
-    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
+    def trace(self, *args: Any, keep: Iterable[int | str] | None = None, **kwargs: Any) -> Trace:
         """Run once, node by node, and record statistics of every input and output.
 
         Args:
             *args: as for a call.
             **kwargs: as for a call.
-            keep: positions of nodes whose arrays are kept; None keeps none.
+            keep: what arrays are kept of, in any order: names of values or modules, in the program or in torch's
+                exported graph, patterns of them such as ``"encoder.layer.0.*"``, and positions of nodes. None: of none.
 
         Raises:
-            ConfigError: `keep` is no iterable of whole numbers, or has a position that no node has.
+            ConfigError: `keep` is no iterable of text and whole numbers, or has a name or position that nothing has.
         """

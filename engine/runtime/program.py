@@ -16,10 +16,11 @@ from engine.memory import NO_MEMORY_MODE, are_tensors_fake
 from engine.ops import TensorType
 from engine.program import digest, save, structure_digest
 from engine.runtime.model import CompiledModel
-from engine.runtime.report import Counts, Profile, Report, Trace, build_report
-from engine.runtime.requests import check_profile, positions_of, tuning_options
+from engine.runtime.report import Counts, Profile, Report, build_report
+from engine.runtime.requests import check_profile, tuning_options
 from engine.runtime.specialised import Specialised
 from engine.runtime.state import State
+from engine.runtime.trace import Keep, Trace
 from engine.runtime.warn import warn_of_speed
 from engine.targets.base import UNUSUAL, Prepared, Target
 from engine.targets.lowering import lower
@@ -192,13 +193,12 @@ class Program(CompiledModel[Specialised]):
         states, others = self._copy_state(kwargs)
         return self._for(args, others).tune(args, others, states, options)
 
-    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
+    def trace(self, *args: Any, keep: Iterable[int | str] | None = None, **kwargs: Any) -> Trace:
         self._warn_of_changed_weights()
         if are_tensors_fake():
             raise ExecutionError(NO_MEMORY_MODE)
         states, others = self._copy_state(kwargs)
-        chosen = self._for(args, others)
-        return chosen.trace(args, others, states, positions_of(keep, len(chosen.graph.nodes)))
+        return self._for(args, others).trace(args, others, states, Keep.read(keep))
 
 
 def _check_supported(graph: Graph, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""What a program says of itself: report, profile and trace, as dataclasses that print as tables."""
+"""What a program says of itself: report and profile, as dataclasses that print as tables."""
 
 from __future__ import annotations
 
@@ -488,55 +488,3 @@ class Profile:
         share = sum(node.time_share for node in slow)
         using = _with_verb(len(slow), self.launches, f", {share:.1%} of the time,", "uses", "use")
         return [f"{_SLOW_MARK}: {using} slow kernels."]
-
-
-@dataclass(frozen=True)
-class TensorStatistics:
-    """Of one tensor. Minimum, maximum and mean are over finite elements; None where there are none."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    minimum: float | None
-    maximum: float | None
-    mean: float | None
-    nans: int
-    infinities: int
-
-
-@dataclass(frozen=True)
-class NodeTrace:
-    """One node of a traced run. `inputs` and `outputs` hold arrays only where they were asked to be kept.
-
-    `module` is as in `NodeProfile`.
-    """
-
-    index: int
-    op: str
-    name: str
-    source: str
-    seconds: float
-    input_statistics: tuple[TensorStatistics | None, ...]
-    output_statistics: tuple[TensorStatistics, ...]
-    inputs: tuple[Any, ...] | None
-    outputs: tuple[Any, ...] | None
-    module: str = ""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Every node of one run, in order."""
-
-    nodes: tuple[NodeTrace, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fields as JSON-able values; arrays are left out."""
-        return {"nodes": [{k: v for k, v in asdict(n).items() if k not in ("inputs", "outputs")} for n in self.nodes]}
-
-    def __str__(self) -> str:
-        rows = []
-        for n in self.nodes:
-            s = n.output_statistics[0]
-            shape = "x".join(map(str, s.shape)) or "scalar"
-            measured = (s.minimum, s.maximum, s.mean, s.nans, s.infinities)
-            rows.append((n.index, n.op, n.name, s.dtype, shape, *measured, shortened(n.module)))
-        return table(("#", "op", "value", "dtype", "shape", "min", "max", "mean", "NaN", "Inf", "module"), rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,33 +24,6 @@ def tuning_options(rounds: Any, folder: Any) -> TuningOptions:
     if folder is not None and not isinstance(folder, str | Path):
         raise ConfigError(f"tune: folder: expected a path, got {folder!r}")
     return TuningOptions(rounds, None if folder is None else Path(folder))
-
-
-def positions_of(keep: Iterable[int] | None, count: int) -> frozenset[int]:
-    """The positions that `keep`, the argument of `trace`, lists; none for None.
-
-    Raises ConfigError if `keep` is no iterable of whole numbers, or has a position from `count` on or below 0.
-    """
-    if keep is None:
-        return frozenset()
-    try:
-        positions = frozenset(_whole_number(position) for position in keep)
-    except TypeError:
-        raise ConfigError(f"trace: keep: expected positions of nodes, such as [0, 3], got {keep!r}") from None
-    for position in sorted(positions):
-        if not 0 <= position < count:
-            nearest = f"the nearest is {0 if position < 0 else count - 1}" if count else "there are none"
-            raise ConfigError(
-                f"trace: keep: no node has the position {position}; the trace has {count} nodes, and {nearest}"
-            )
-    return positions
-
-
-def _whole_number(value: Any) -> int:
-    """`value` as an int. TypeError if it is a truth value or no whole number."""
-    if isinstance(value, bool):
-        raise TypeError(value)
-    return operator.index(value)
 
 
 def refuse_to_copy(value: Any, advice: str) -> NoReturn:

@@ -15,17 +15,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from engine import dtypes
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.graph import NOWHERE, Graph, Node
 from engine.ops import TABLE, TensorType
 from engine.program import structure_digest
 from engine.runtime.boundary import Boundary
-from engine.runtime.report import Counts, NodeProfile, NodeTrace, Profile, TensorStatistics, ThreadProfile, Trace
+from engine.runtime.report import Counts, NodeProfile, Profile, ThreadProfile
 from engine.runtime.state import State
+from engine.runtime.trace import Keep, Recorder, Trace
 from engine.targets.base import UNUSUAL, Prepared, Target
 from engine.targets.instruments import Call, Roofs
 from engine.targets.plan import Step
@@ -194,13 +192,13 @@ class Specialised:
         call = Call(self.boundary.unpack(args, kwargs), states)
         return self._target.instruments.tune(self.graph, self.config, self._prepared, call, options)
 
-    def trace(self, args: Args, kwargs: Kwargs, states: States, keep: frozenset[int]) -> Trace:
+    def trace(self, args: Args, kwargs: Kwargs, states: States, keep: Keep) -> Trace:
         """As `CompiledModel.trace`; `states` stay as they are."""
         inputs = self.boundary.unpack(args, kwargs)
-        recorder = _Recorder(keep)
+        recorder = Recorder(self.graph, self._target.device.name, keep)
         executable = self._target.executable(self.graph, self.config, self._prepared, keep=True)
         executable.trace(inputs, states, recorder)
-        return Trace(tuple(recorder.nodes))
+        return recorder.trace()
 
 
 def count_unchanged(step: Step) -> int:
@@ -222,52 +220,3 @@ def _describe_operation(node: Node | None) -> str:
     compute = node.attributes.get("compute", "element")
     text = f"{node.op.name} of {' and '.join(names)}" if names else node.op.name
     return text if compute == "element" else f"{text} in {compute}"
-
-
-class _Recorder:
-    """Collects NodeTraces in the order of the nodes."""
-
-    def __init__(self, kept: frozenset[int]) -> None:
-        self.kept = kept
-        self.nodes: list[NodeTrace] = []
-
-    def __call__(
-        self,
-        index: int,
-        node: Node,
-        inputs: list[np.ndarray | None],
-        outputs: list[np.ndarray],
-        seconds: float,
-    ) -> None:
-        keep = index in self.kept
-        self.nodes.append(
-            NodeTrace(
-                index,
-                node.op.name,
-                node.outputs[0].name,
-                node.source.line,
-                seconds,
-                tuple(None if a is None else summarise(a) for a in inputs),
-                tuple(map(summarise, outputs)),
-                tuple(None if a is None else a.copy() for a in inputs) if keep else None,
-                tuple(a.copy() for a in outputs) if keep else None,
-                node.source.module,
-            )
-        )
-
-
-def summarise(array: np.ndarray) -> TensorStatistics:
-    """Statistics of one array."""
-    kind = dtypes.from_numpy(array.dtype)
-    wide = array.astype(np.float64 if kind.kind == "float" else np.int64)
-    finite = wide[np.isfinite(wide)]
-    some = finite.size > 0
-    return TensorStatistics(
-        dtype=kind.name,
-        shape=array.shape,
-        minimum=float(finite.min()) if some else None,
-        maximum=float(finite.max()) if some else None,
-        mean=float(finite.mean()) if some else None,
-        nans=int(np.isnan(wide).sum()),
-        infinities=int(np.isinf(wide).sum()),
-    )

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.config import Config
 from engine.errors import ConfigError, InternalError
-from engine.graph import Graph, Node
+from engine.graph import Graph, Node, Value
 from engine.memory import as_array
 from engine.ops import TABLE, TensorType
 from engine.targets.instruments import Instruments
@@ -167,8 +167,8 @@ class Summary(NamedTuple):
     slow: tuple[Node | None, ...] = ()
 
 
-Observer = Callable[[int, Node, list["np.ndarray | None"], list[np.ndarray], float], None]
-"""Called after each node with its position, itself, its inputs, its outputs and the seconds it took."""
+Observer = Callable[[int, Node, Callable[[Value], np.ndarray], float], None]
+"""Called after each node with its position, itself, a function that reads its inputs and outputs, and its seconds."""
 
 
 _LOCK = threading.Lock()

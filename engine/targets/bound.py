@@ -85,8 +85,7 @@ class BoundExecutable(Executable):
             return before[value] if value in before else context.look(places[value])
 
         for number, node in enumerate(graph.nodes):
-            read = [None if v is None else look(v) for v in node.inputs]
-            observe(number, node, read, [look(v) for v in node.outputs], seconds[node])
+            observe(number, node, look, seconds[node])
 
     def run_for_trace(self, context: Context, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[float]:
         """Run once, and return the seconds of each step; 0 unless a target measures them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ def _read(values: Mapping[Value, np.ndarray], value: Value) -> np.ndarray | Stor
     return value.stored if found is None else found
 
 
+def _elements(values: Mapping[Value, np.ndarray], value: Value) -> np.ndarray:
+    found = _read(values, value)
+    return found.elements() if isinstance(found, Stored) else found
+
+
 def _execute(position: int, node: Node, values: dict[Value, np.ndarray], observe: Observer | None) -> None:
     """Add the results of one node to `values`. No local variable of `run` keeps them alive."""
     operands = [None if v is None else _read(values, v) for v in node.inputs]
@@ -81,8 +87,7 @@ def _execute(position: int, node: Node, values: dict[Value, np.ndarray], observe
     results = list(result) if isinstance(result, tuple) else [result]
     values |= zip(node.outputs, results, strict=True)
     if observe is not None:
-        inputs = [one.elements() if isinstance(one, Stored) else one for one in operands]
-        observe(position, node, inputs, results, seconds)
+        observe(position, node, partial(_elements, values), seconds)
 
 
 class _CallContext(Context):

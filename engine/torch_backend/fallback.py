@@ -28,9 +28,10 @@ from engine.memory import as_array
 from engine.runtime.boundary import Boundary
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
-from engine.runtime.report import Profile, Report, Trace
-from engine.runtime.requests import check_profile, positions_of
+from engine.runtime.report import Profile, Report
+from engine.runtime.requests import check_profile
 from engine.runtime.state import State
+from engine.runtime.trace import Keep, Trace
 from engine.targets.host import HOST
 from engine.torch_backend.layouts import copy_with_strides
 from engine.torch_backend.segments import Segmented
@@ -150,12 +151,12 @@ class FallbackProgram(CompiledModel[SizedSegments]):
             calls.append(time.perf_counter() - start)
         return chosen.segments.profile(tensors, runs, statistics.median(calls), roofs=roofs)
 
-    def trace(self, *args: Any, keep: Iterable[int] | None = None, **kwargs: Any) -> Trace:
+    def trace(self, *args: Any, keep: Iterable[int | str] | None = None, **kwargs: Any) -> Trace:
         """As `CompiledModel.trace`; each call that torch runs is a node, named by the call."""
         self._warn_of_changed_weights()
         chosen = self._for(args, kwargs)
         tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
-        return chosen.segments.trace(tensors, positions_of(keep, chosen.segments.count_nodes()))
+        return chosen.segments.trace(tensors, Keep.read(keep))
 
 
 def _describe(model: TorchExport) -> tuple[Graph, Symbols]:

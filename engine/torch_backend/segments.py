@@ -33,14 +33,13 @@ from engine.runtime.program import Program
 from engine.runtime.report import (
     Counts,
     NodeProfile,
-    NodeTrace,
     Profile,
     Report,
     ThreadProfile,
-    Trace,
     add_counts,
     build_report,
 )
+from engine.runtime.trace import Keep, NodeTrace, Trace, ValueTrace, list_names, renumber
 from engine.runtime.warn import warn_of_decoded, warn_of_left, warn_of_speed
 from engine.targets.base import Device, Target
 from engine.targets.instruments import Roofs
@@ -50,7 +49,7 @@ from engine.torch_backend.layouts import copy_with_strides, ensure_strides, eval
 from engine.torch_backend.pieces import Piece, hold, pieces, substitute_sizes
 from engine.torch_backend.placement import bring, find_place, move, move_calls
 from engine.torch_backend.traced import Numbers, Traced, Weights
-from engine.torch_backend.tracing import count_calls, list_calls, trace_calls
+from engine.torch_backend.tracing import count_calls, list_calls, trace_calls, trace_input
 
 
 def compile_flat(traced_graph: Traced, config: Config, counts: list[Counts] | None = None) -> Program:
@@ -116,6 +115,12 @@ class Part(NamedTuple):
     def code(self) -> str:
         """What torch runs, as text."""
         return "" if self.module is None else self.module.code
+
+    def list_names(self) -> list[tuple[str, ...]]:
+        """The names of each value that a trace has of it."""
+        if self.program is not None:
+            return list_names(self.program.lowered)
+        return [] if self.module is None else [(call.name, module_of(call)) for call in list_calls(self.module)]
 
     def count_nodes(self) -> int:
         """Number of nodes that a trace has of it."""
@@ -302,20 +307,24 @@ class Segmented:
         )
 
     @torch.no_grad()
-    def trace(self, tensors: Sequence[torch.Tensor], keep: frozenset[int]) -> Trace:
+    def trace(self, tensors: Sequence[torch.Tensor], keep: Keep) -> Trace:
         """Of all segments in order: nodes of programs, and calls of torch."""
+        names = [part.list_names() for part in self.parts]
+        keep.select([one for own in names for one in own], self.count_nodes())
         values = self._begin(tensors)
-        nodes = list[NodeTrace]()
-        for part in self.parts:
+        nodes, weights = list[NodeTrace](), list[ValueTrace]()
+        for part, own in zip(self.parts, names, strict=True):
             inputs, first = self._read(part, values), len(nodes)
-            inside = [position - first for position in keep if 0 <= position - first < part.count_nodes()]
+            inside = keep.within(first, own, part.count_nodes())
             if part.module is not None:
-                traced_nodes: Sequence[NodeTrace] = trace_calls(part.module, inputs, inside)
+                found = trace_calls(part.module, inputs, Keep.read(inside))
             else:
-                traced_nodes = part.program.trace(*inputs, keep=inside).nodes if part.program is not None else ()
-            nodes += [replace(node, index=first + node.index) for node in traced_nodes]
+                found = part.program.trace(*inputs, keep=inside) if part.program is not None else Trace(())
+            nodes += [renumber(node, first) for node in found.nodes]
+            weights += found.weights
             self.step(part, values)
-        return Trace(tuple(nodes))
+        given = tuple(trace_input(f"input {number}", tensor) for number, tensor in enumerate(tensors))
+        return Trace(tuple(nodes), given, tuple(weights))
 
     def count_nodes(self) -> int:
         return sum(part.count_nodes() for part in self.parts)

@@ -212,11 +212,11 @@ def test_the_trace_shows_where_a_nan_begins():
     for target in ("cpu", "interpreter"):
         program = engine.compile(exported, inputs, engine.Config(target=target))
         clean, broken = program.trace(*inputs), program.trace(x, keep=[0])
-        assert all(s.nans == 0 for n in clean.nodes for s in n.output_statistics)
-        assert broken.nodes[0].input_statistics[0].nans == 1
-        assert broken.nodes[-1].output_statistics[0].nans > 0
-        assert np.isnan(broken.nodes[0].inputs[0]).sum() == 1
-        assert broken.nodes[1].inputs is None
+        assert all(one.statistics.nans == 0 for n in clean.nodes for one in n.outputs)
+        assert broken.nodes[0].inputs[0].statistics.nans == 1
+        assert broken.nodes[-1].outputs[0].statistics.nans > 0
+        assert np.isnan(broken.nodes[0].inputs[0].array).sum() == 1
+        assert broken.nodes[1].outputs[0].array is None
 
 
 def test_native_and_interpreted_traces_agree():
@@ -225,7 +225,7 @@ def test_native_and_interpreted_traces_agree():
     reference = engine.compile(exported, inputs, engine.Config(target="interpreter")).trace(*inputs)
     assert [n.op for n in native.nodes] == [n.op for n in reference.nodes]
     for a, b in zip(native.nodes, reference.nodes, strict=True):
-        for s, r in zip(a.output_statistics, b.output_statistics, strict=True):
+        for s, r in zip((one.statistics for one in a.outputs), (one.statistics for one in b.outputs), strict=True):
             assert (s.shape, s.nans, s.infinities) == (r.shape, r.nans, r.infinities)
             assert s.mean == pytest.approx(r.mean, abs=1e-4)
             assert s.maximum == pytest.approx(r.maximum, abs=1e-4)

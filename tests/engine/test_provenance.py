@@ -58,9 +58,9 @@ def traced(program, x):
     """(origin, elements) of each value that a node makes and that has an origin."""
     trace = program.trace(x, keep=range(len(program.lowered.nodes)))
     for traced, node in zip(trace.nodes, program.lowered.nodes, strict=True):
-        for value, array in zip(node.outputs, traced.outputs, strict=True):
+        for value, made in zip(node.outputs, traced.outputs, strict=True):
             if value.origin is not None:
-                yield value.origin, array
+                yield value.origin, made.array
 
 
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])

@@ -191,8 +191,8 @@ def test_profile_and_trace_leave_the_state_as_it_is():
     trace = program.trace(torch.ones(4), state=state)
     assert state["total"].tolist() == [1.0] * 4
     read = next(node for node in trace.nodes if node.op == "add")
-    assert read.input_statistics[0].maximum == 1.0
-    assert read.output_statistics[0].maximum == 2.0
+    assert read.inputs[0].statistics.maximum == 1.0
+    assert read.outputs[0].statistics.maximum == 2.0
 
 
 class Rows(nn.Module):

@@ -245,10 +245,11 @@ class _Checker:
         nodes = program.trace(*args, keep=range(len(fixed.nodes)), **kwargs).nodes
         values = {value: value.elements for value in fixed.constants() if value.is_plain}
         for traced_node, node in zip(nodes, fixed.nodes, strict=True):
-            results = traced_node.outputs or ()
+            results = [one.array for one in traced_node.outputs]
+            operands = [None if one is None else one.array for one in traced_node.inputs]
             values |= zip(node.outputs, results, strict=True)
             for number, result in enumerate(results):
-                wrong = compare.difference(node.op.name, traced_node.inputs or (), node.attributes, result, number)
+                wrong = compare.difference(node.op.name, operands, node.attributes, result, number)
                 if wrong is not None:
                     raise Finding(f"wrong result: {wrong}\n{node}")
         slots = [slot for slot in fixed.signature.output_slots if isinstance(slot, int)]

@@ -86,7 +86,7 @@ def test_a_captured_program_takes_other_inputs_and_returns_fresh_results():
     torch.testing.assert_close(first, model(x))
     torch.testing.assert_close(second, model(2 * x))
     traced = program.trace(3 * x, keep=[0]).nodes[0]
-    torch.testing.assert_close(torch.from_numpy(traced.outputs[0]), model(3 * x).detach())
+    torch.testing.assert_close(torch.from_numpy(traced.outputs[0].array), model(3 * x).detach())
 
 
 def test_a_captured_program_changes_the_states_of_its_calls():

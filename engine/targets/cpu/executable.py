@@ -242,8 +242,7 @@ class CpuExecutable(BoundExecutable):
                     if plan.steps[number].node is node:
                         seconds = time.perf_counter() - start
                     ran = number + 1
-                before = [None if v is None else read(v) for v in node.inputs]
-                observe(index, node, before, [read(v) for v in node.outputs], seconds)
+                observe(index, node, read, seconds)
                 for part in unread.get(node, ()):
                     release(arena[plan.arena_offsets[part] :][: plan.arena_sizes[part]])
         finally:
