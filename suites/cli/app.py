@@ -7,7 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
-from suites.cli import ablation, accuracy, catalogue, compare, data, history, kernels, profile, run, show, site, tune
+from suites.cli import (
+    ablation,
+    accuracy,
+    catalogue,
+    compare,
+    data,
+    history,
+    kernels,
+    profile,
+    run,
+    show,
+    site,
+    trace,
+    tune,
+)
 from suites.cli.output import JsonFlag, ResultsOption, print_json, print_rows, print_table, whole_number
 from suites.cli.resuming import Resumable
 from suites.harness.declare.device import CUDA
@@ -28,6 +42,10 @@ app.command("ablate", cls=Resumable, epilog="Example: enginebench ablate bert --
 app.command("show", epilog="Example: enginebench show last --details --case bert")(show.command)
 app.command("profile", epilog="Example: enginebench profile bert --set sequence=128 --backends onnxruntime,openvino")(
     profile.command
+)
+
+app.command("trace", epilog="Example: enginebench trace bert --set sequence=16 --keep 'bert.encoder.layer.0.*'")(
+    trace.command
 )
 
 app.command("kernels", epilog="Example: enginebench kernels --isa avx2 --filter linear")(kernels.command)

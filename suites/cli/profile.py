@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +11,9 @@ import typer
 
 from engine.processors import count_processors
 from engine.runtime.report import Profile, format_cell
-from engine.suggest import unknown
 from suites import backends as registry
-from suites import models
-from suites.backends.engine import Engine
 from suites.cli import profile_against, targets
+from suites.cli.compiled import compile_model
 from suites.cli.output import (
     JsonFlag,
     ResultsOption,
@@ -24,22 +21,20 @@ from suites.cli.output import (
     count,
     print_json,
     print_table,
-    stdout_as_stderr,
     whole_number,
 )
 from suites.harness.declare.case import BackendRef, Case, split_labels
 from suites.harness.declare.device import CPU, CUDA
-from suites.harness.declare.precision import PRECISIONS, convert_inputs, convert_model
-from suites.harness.errors import Unavailable, UsageError
+from suites.harness.declare.precision import PRECISIONS
+from suites.harness.errors import UsageError
 from suites.harness.judge import judged_case
-from suites.harness.measure import device as devices
 from suites.harness.measure import roofs
 from suites.harness.present import progress, ranked
 from suites.harness.present.report import print_report
 from suites.harness.present.terminal import write_paragraph
 from suites.harness.record import machine, store
 from suites.harness.record.launches import NodeRecord
-from suites.harness.run import checks, launches, plan, runner
+from suites.harness.run import launches, plan, runner
 
 ENGINE = "engine"
 TURNS = 3
@@ -109,8 +104,7 @@ def command(
         )
     targets.check_form(model, ref, "enginebench run measures it with the backends that can")
     arguments = targets.read_arguments(model, chosen or [])
-    if precision not in PRECISIONS:
-        raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
+    targets.check_precision(precision)
     asked = _plan(model, chosen or [], threads, precision, backends, ref) if backends else None
     _warn_of_excess_threads(threads)
     case, suite = _name_case(model, chosen or [], threads, precision)
@@ -171,39 +165,10 @@ def _profiled(
 
     Frees the model, so that what is measured next has the memory to itself.
     """
-    programs = [_compiled(model, arguments, threads, precision, ref, device) for ref in refs]
-    turns = [[run() for run in programs] for _ in range(TURNS if len(refs) > 1 else 1)]
+    programs = [compile_model(model, arguments, threads, precision, ref, device) for ref in refs]
+    count = TURNS if len(refs) > 1 else 1
+    turns = [[one.program.profile(*one.inputs, **one.options) for one in programs] for _ in range(count)]
     return [sorted(own, key=lambda one: one.seconds)[len(own) // 2] for own in zip(*turns, strict=True)]
-
-
-def _compiled(
-    model: str, arguments: Mapping[str, Any], threads: int, precision: str, ref: BackendRef, device: str
-) -> Callable[[], Profile]:
-    """A function that profiles the engine's program; an option ``precision`` of `ref` goes before `precision`."""
-    import torch  # here, because it takes seconds, and a command that is given wrong options needs no torch
-
-    precision = ref.options.get("precision", precision)
-    found, place = models.get(model), devices.load(device)
-    reason = (
-        place.unavailable()
-        or registry.unable(ref, Case(model, {}, threads, precision, device=device))
-        or checks.cannot_convert(found, precision)
-    )
-    with stdout_as_stderr():
-        try:
-            if reason is not None:
-                raise Unavailable(reason)
-            module, inputs = found.build(**arguments)
-            module, inputs = convert_model(module, precision), convert_inputs(inputs, precision)
-            backend = Engine(threads, ref.options)
-            backend.precision, backend.device = precision, device
-            module, inputs = place.place_model(module), place.place(inputs)
-            torch.set_num_threads(threads)  # of the calls that Config(fallback="torch") leaves to torch
-            program = backend.compiled(module, inputs)
-            state = program.new_state()
-        except (SystemExit, Unavailable) as error:
-            raise UsageError(f"model {model}: {type(error).__name__}: {error}") from None
-    return partial(program.profile, *inputs, **({"state": state} if len(state) else {}))
 
 
 def _name_case(model: str, chosen: Sequence[str], threads: int, precision: str) -> tuple[Case, str]:

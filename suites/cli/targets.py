@@ -54,6 +54,12 @@ def is_model(target: str) -> bool:
     return models.is_path(target) or target in models.names()
 
 
+def check_precision(precision: str) -> None:
+    """UsageError if there is no such precision."""
+    if precision not in PRECISIONS:
+        raise UsageError(f"--precision: {unknown('precision', precision, PRECISIONS)}")
+
+
 def check_suite(target: str, of_model: Mapping[str, Any]) -> None:
     """UsageError if `target` is no suite, or an option of `of_model`, which only models have, was given."""
     if not target.endswith(".toml") and target not in shipped():
