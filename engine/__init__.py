@@ -29,6 +29,8 @@ from engine.errors import (
     UnsupportedOp,
 )
 from engine.inspect.compare import Comparison, Difference, compare
+from engine.inspect.deterministic import deterministic
+from engine.logs import listen as _listen
 from engine.runtime.decoder import Decoder
 from engine.runtime.model import CompiledModel
 from engine.runtime.program import Program
@@ -63,8 +65,11 @@ __all__ = [
     "compare",
     "compile",
     "compile_decoder",
+    "deterministic",
     "list_layers",
     "load",
     "load_decoder",
     "switches",
 ]
+
+_listen()

@@ -23,6 +23,7 @@ TOOLS = {
     "dtypes",
     "encodings",
     "installed",
+    "logs",
     "memory",
     "processors",
     "sizes",

@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound
 from torch.nn.parameter import is_lazy
 
+from engine import logs
 from engine.errors import ConfigError, EngineError, ShapeError
 from engine.exporter.copies import convert_copied
 from engine.exporter.decompositions import chosen, composite, find_default_rules
@@ -105,6 +106,7 @@ def run_torch_export(model: Any, args: Args, kwargs: Kwargs, dynamic_shapes: Any
     limits = captured.range_constraints
     raised = {one: Range(value, limits[one].upper if one in limits else sympy.oo) for one, value in least.items()}
     ranges = {**limits, **raised}
+    logs.EXPORT.info("%s: %d calls", type(model).__name__, len(captured.graph.nodes))
     return TorchExport(
         captured,
         type(model).__name__,

@@ -13,8 +13,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
+from logging import DEBUG, INFO
 from typing import Any, cast
 
+from engine import logs
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
 from engine.graph import Graph, verify
@@ -294,6 +296,7 @@ def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> 
         for one in passes:
             changes = own.run(one, graph) if one.version else one.run(graph)
             graph.log += ((one.label, changes),)
+            logs.PASSES.log(INFO if changes else DEBUG, "%s: %s: %d changes", graph.name, one.label, changes)
             if check and not one.version:
                 verify.graph(graph)
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from engine import logs
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.graph import NOWHERE, Graph, Node
@@ -51,6 +52,8 @@ class Specialised:
         self.boundary = Boundary(graph, device=target.device, recycle=config.outputs == "recycled")
         self._target, self._prepared = target, prepared
         self.executable = target.executable(graph, self.config, prepared)
+        sizes = ", ".join(map(str, self.boundary.input_types))
+        logs.RUN.info("%s: ready for %s on %s", graph.name, sizes, target.name)
         self.fast_path = self.executable.fast_path(self.boundary) or (lambda _args: UNUSUAL)
 
     def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:

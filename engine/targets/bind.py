@@ -9,9 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from logging import DEBUG
 from typing import Any
 
-from engine import planner
+from engine import logs, planner
 from engine.errors import ProgramError, UnsupportedByTarget
 from engine.graph import Graph, Node, Value
 from engine.memory import check_total
@@ -280,6 +281,7 @@ class _Binder:
         allow_overlap(self.steps, offsets, lanes)
         written = (value.type.nbytes for value in self.graph.outputs)  # results and states
         check_total(plan.arena_bytes + sum(written), "a call")
+        self._log(plan)
         return BoundPlan(
             tuple(self.steps),
             self.places,
@@ -290,6 +292,14 @@ class _Binder:
             plan.lower_bound,
             in_place,
         )
+
+    def _log(self, plan: planner.MemoryPlan) -> None:
+        name, count = self.graph.name, len(self.steps)
+        logs.PLAN.info("%s: %d steps, arena of %d bytes, at least %d", name, count, plan.arena_bytes, plan.lower_bound)
+        if logs.KERNELS.isEnabledFor(DEBUG):
+            for step in self.steps:
+                where = "" if step.node is None else step.node.source.where
+                logs.KERNELS.debug("%s: %s%s: %s", name, step.op, where, step.kernel.name)
 
     def _nbytes(self, storage: Storage) -> int:
         if storage.kind == "state":
