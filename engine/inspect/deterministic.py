@@ -21,8 +21,8 @@ def deterministic(seed: int = 0) -> Iterator[dict[str, Any]]:
     """In this block torch, NumPy and `random` begin at `seed`, and torch computes the same for the same inputs.
 
     Sets, and restores at the end: the states of all three generators (on all CUDA devices that are in use, too),
-    deterministic algorithms, cuDNN's choice of algorithms, and TF32, which is off. An op of torch without a deterministic
-    algorithm raises there. The engine's own programs give the same bits at all times.
+    deterministic algorithms, cuDNN's choice of algorithms, and TF32, which is off. An op of torch that has no
+    deterministic algorithm raises there. The engine's own programs give the same bits at all times.
 
     Yields:
         What was set: name of a setting -> its value in the block.
@@ -38,7 +38,7 @@ def deterministic(seed: int = 0) -> Iterator[dict[str, Any]]:
     has_cuda = torch.cuda.is_available()
     with ExitStack() as restored:
         restored.callback(random.setstate, random.getstate())
-        restored.callback(np.random.set_state, np.random.get_state())
+        restored.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002  # as below
         restored.callback(torch.set_rng_state, torch.get_rng_state())
         if has_cuda and torch.cuda.is_initialized():
             restored.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
