@@ -30,6 +30,8 @@ from engine.errors import (
 )
 from engine.inspect.compare import Comparison, Difference, compare
 from engine.inspect.deterministic import deterministic
+from engine.inspect.diff import Diff, diff
+from engine.inspect.judge import ValueDiff
 from engine.logs import listen as _listen
 from engine.runtime.decoder import Decoder
 from engine.runtime.model import CompiledModel
@@ -45,6 +47,7 @@ __all__ = [
     "ConfigError",
     "DecodedWeightsWarning",
     "Decoder",
+    "Diff",
     "Difference",
     "EngineError",
     "EngineWarning",
@@ -62,10 +65,12 @@ __all__ = [
     "State",
     "Switch",
     "UnsupportedOp",
+    "ValueDiff",
     "compare",
     "compile",
     "compile_decoder",
     "deterministic",
+    "diff",
     "list_layers",
     "load",
     "load_decoder",

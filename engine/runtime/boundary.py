@@ -85,7 +85,7 @@ class Boundary:
         if self.tensor is None:
             self._meet_torch()
         flat = self.is_flat and not kwargs and len(args) == len(self.input_types)
-        leaves = list(args) if flat else self._leaves(args, kwargs)
+        leaves = list(args) if flat else self.list_leaves(args, kwargs)
         for position, leaf in enumerate(leaves):
             self._check(position, leaf)
         return leaves
@@ -99,7 +99,10 @@ class Boundary:
         if self.tensor is None:
             self._meet_torch()
         flat = self.is_flat and not kwargs and len(args) == len(self.input_types)
-        leaves = args if flat else self._leaves(args, kwargs)
+        return self.sizes_of(args if flat else self.list_leaves(args, kwargs))
+
+    def sizes_of(self, leaves: Sequence[Any]) -> tuple[int, ...]:
+        """As `sizes`, of tensors or arrays in the order of the graph's inputs."""
         return tuple([self._size(leaves[place.position], place) for place in self.where])
 
     def _size(self, leaf: Any, place: Where) -> int:
@@ -176,7 +179,8 @@ class Boundary:
             leaf = leaf.resolve_conj().resolve_neg()
         return leaf if leaf.is_contiguous() else self._device.make_dense(leaf)
 
-    def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def list_leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The caller's tensors or arrays in the order of the graph's inputs. ShapeError if the structure differs."""
         try:
             bound = bind_arguments(self.signature, self.input_types, args, kwargs)
             leaves = tree.flatten(self.signature.input_tree, bound)

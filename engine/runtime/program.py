@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,17 @@ class Program(CompiledModel[Specialised]):
             warn_of_speed(self.lowered.name, self._example.count(), config)
 
     def _make(self, sizes: tuple[int, ...]) -> Specialised:
-        graph = self.lowered
-        if not graph.is_fixed:
-            graph = specialise(graph, dict(zip(graph.scope.symbols, sizes, strict=True)))
-        return Specialised(graph, self.config, self._target, self._prepared)
+        named = dict(zip(self.lowered.scope.symbols, sizes, strict=True))
+        graph = self.lowered if self.lowered.is_fixed else specialise(self.lowered, named)
+        return Specialised(graph, self.config, self._target, self._prepared, named)
+
+    def list_arguments(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The tensors or arrays of a call in the order of the graph's inputs; types and shapes are not checked."""
+        return self._boundary.list_leaves(args, kwargs)
+
+    def for_arguments(self, arguments: Sequence[Any]) -> Specialised:
+        """What runs for arguments of these sizes, in the order of `list_arguments`."""
+        return self._example if self.lowered.is_fixed else self._at(self._boundary.sizes_of(arguments))
 
     # --- calling -------------------------------------------------------------------------------------------------
 

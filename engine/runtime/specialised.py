@@ -25,7 +25,7 @@ from engine.runtime.boundary import Boundary
 from engine.runtime.report import Counts, NodeProfile, Profile, ThreadProfile
 from engine.runtime.state import State
 from engine.runtime.trace import Keep, Recorder, Trace
-from engine.targets.base import UNUSUAL, Prepared, Target
+from engine.targets.base import UNUSUAL, Executable, Prepared, Target
 from engine.targets.instruments import Call, Roofs
 from engine.targets.plan import Step
 from engine.targets.tuned import Tuning, TuningOptions
@@ -39,21 +39,23 @@ States = Sequence[Any]
 class Specialised:
     """Immutable; may be called from any number of threads at once.
 
-    All sizes of `graph` are known. `prepared` has the constants as the target wants them; all graphs of one program
-    share it.
+    All sizes of `graph` are known; `sizes` has those that differ from call to call, by symbol. `prepared` has the
+    constants as the target wants them; all graphs of one program share it.
 
     Raises ProgramError if no kernel can run a node, and ConfigError for a variant that nothing here can use.
     """
 
-    def __init__(self, graph: Graph, config: Config, target: Target, prepared: Prepared) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph, config: Config, target: Target, prepared: Prepared, sizes: Mapping[str, int] | None = None
+    ) -> None:
+        self.graph, self.sizes = graph, dict(sizes or {})
         # The plan has working memory for so many lanes, so processors must not be counted again.
         self.config = replace(config, threads=target.lanes(config)) if config.threads == "auto" else config
         self.boundary = Boundary(graph, device=target.device, recycle=config.outputs == "recycled")
         self._target, self._prepared = target, prepared
         self.executable = target.executable(graph, self.config, prepared)
-        sizes = ", ".join(map(str, self.boundary.input_types))
-        logs.RUN.info("%s: ready for %s on %s", graph.name, sizes, target.name)
+        types = ", ".join(map(str, self.boundary.input_types))
+        logs.RUN.info("%s: ready for %s on %s", graph.name, types, target.name)
         self.fast_path = self.executable.fast_path(self.boundary) or (lambda _args: UNUSUAL)
 
     def __call__(self, args: Args, kwargs: Kwargs, states: States = (), state: State | None = None) -> Any:
@@ -199,9 +201,12 @@ class Specialised:
         """As `CompiledModel.trace`; `states` stay as they are."""
         inputs = self.boundary.unpack(args, kwargs)
         recorder = Recorder(self.graph, self._target.device.name, keep)
-        executable = self._target.executable(self.graph, self.config, self._prepared, keep=True)
-        executable.trace(inputs, states, recorder)
+        self.executable_of(self.graph, keep=True).trace(inputs, states, recorder)
         return recorder.trace()
+
+    def executable_of(self, graph: Graph, *, keep: bool = False) -> Executable:
+        """`graph`, which is this one or made of its nodes, for the same target; `keep` as of `Target.executable`."""
+        return self._target.executable(graph, self.config, self._prepared, keep=keep)
 
 
 def count_unchanged(step: Step) -> int:

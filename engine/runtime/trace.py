@@ -398,7 +398,7 @@ class Recorder:
 
     def _kind(self, value: Value) -> Kind:
         if value.is_constant:
-            return "weight" if value.is_parameter else "constant"
+            return "weight" if value.is_parameter or value.type.encoding is not None else "constant"
         if value in self._graph.state_inputs:
             return "state"
         if value in self._graph.call_outputs:

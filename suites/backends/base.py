@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +20,7 @@ from suites.harness.errors import Refused, UsageError
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
+    from torch.export import ExportedProgram
 
     from suites.models.nets.generation import Generation
 
@@ -170,6 +171,16 @@ class Backend(ABC):
         """`ModelSpec.numpy` of the case's model."""
         self.wants_facts = False
         """True if only the facts of a program are needed, those that take time to find included."""
+
+    def show(
+        self, program: ExportedProgram, names: Collection[str], inputs: Sequence[np.ndarray]
+    ) -> tuple[Mapping[str, np.ndarray], str]:
+        """The values that its graph has of those called `names` in torch's exported graph, in one run; and what a
+        reader should know of them, such as that showing them changed its fusions, or "".
+
+        A backend that cannot look inside leaves this method as it is.
+        """
+        raise NotImplementedError
 
     @classmethod
     def check_options(cls, options: Mapping[str, str]) -> None:

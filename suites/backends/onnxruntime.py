@@ -13,10 +13,11 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from suites.backends import _onnx_values
 from suites.backends import _onnxruntime_graph as graph
 from suites.backends import _onnxruntime_quantise as quantise
 from suites.backends.base import Backend, BackendSwitch, Generator, Prepared, Scheme
@@ -27,6 +28,7 @@ from suites.models.user.onnx_file import OnnxFile
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
+    from torch.export import ExportedProgram
 
     from suites.models.nets.generation import Generation
 
@@ -109,6 +111,29 @@ class OnnxRuntime(Backend):
         session, export_s, compile_s, facts = self._session(lambda path: _export(module, arguments, path, vary))
         texts = _Texts(session, module.shapes(model.batch, 0))
         return Generator(texts.begin, texts.step, export_s, compile_s, facts, precision=self.precision)
+
+    def show(
+        self, program: ExportedProgram, names: Collection[str], inputs: Sequence[np.ndarray]
+    ) -> tuple[Mapping[str, np.ndarray], str]:
+        """As `Backend.show`: the values are outputs of a copy of the graph."""
+        import onnxruntime
+
+        self.load()
+        with tempfile.TemporaryDirectory() as name:
+            plain, more = Path(name) / "model.onnx", Path(name) / "more.onnx"
+            found = _onnx_values.write(program, names, plain, more)
+            made = [graph.described_elsewhere(one, one, self._level, _names(self.options)) for one in (plain, more)]
+            session = onnxruntime.InferenceSession(
+                more,
+                self._session_options(),
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=_names(self.options),
+            )
+            taken = [entry.name for entry in session.get_inputs()]
+            results = session.run(list(found.values()), dict(zip(taken, inputs, strict=True)))
+        usual, shown = (sum(one["details"].get("made", {}).values()) for one in made)
+        note = f"onnxruntime makes {shown} operators of its own where it shows these values, {usual} otherwise."
+        return dict(zip(found, results, strict=True)), note
 
     def _quantise(self, source: Path, target: Path) -> None:
         """Write the model of a quantised case."""

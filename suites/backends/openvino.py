@@ -15,12 +15,15 @@ import io
 import json
 import logging
 import shutil
+import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from suites.backends import _onnx_values
 from suites.backends.base import Backend, BackendSwitch, Generator, NotApplicable, Prepared, Scheme
 from suites.harness.errors import Unavailable
 from suites.harness.record import machine
@@ -29,6 +32,7 @@ from suites.models.user.onnx_file import OnnxFile
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
+    from torch.export import ExportedProgram
 
     from suites.models.nets.generation import Generation
 
@@ -111,6 +115,21 @@ class OpenVino(Backend):
         computed = self.precision if self.precision in self.schemes else _computed(compiled)
         return Prepared(chosen, export_s, compile_s, _described(compiled), precision=computed)
 
+    def show(
+        self, program: ExportedProgram, names: Collection[str], inputs: Sequence[np.ndarray]
+    ) -> tuple[Mapping[str, np.ndarray], str]:
+        """As `Backend.show`, of the ONNX file of the program: there the values have names."""
+        import openvino
+
+        with tempfile.TemporaryDirectory() as folder:
+            plain, more = Path(folder) / "model.onnx", Path(folder) / "more.onnx"
+            found = _onnx_values.write(program, names, plain, more)
+            models = [openvino.compile_model(one, "CPU", self._settings()) for one in (plain, more)]
+            results = models[1](list(inputs))
+            shown = {name: results[value].copy() for name, value in found.items()}
+        count, usual = (len(one.get_runtime_model().get_ops()) for one in reversed(models))
+        return shown, f"openvino runs {count} nodes of the ONNX file where it shows these values, {usual} otherwise."
+
     def generator(self, model: Generation, inputs: tuple[Tensor, ...]) -> Generator:  # noqa: ARG002  # part of the interface
         """Keys and values become the state of the request, as OpenVINO's documentation recommends for generating."""
         import torch
@@ -134,6 +153,18 @@ class OpenVino(Backend):
 
         return Generator(begin, step, export_s, compile_s, _described(compiled))
 
+    def _settings(self) -> dict[str, Any]:
+        """Properties of the CPU plugin."""
+        settings: dict[str, Any] = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": self.threads,
+            "INFERENCE_PRECISION_HINT": TYPES[self.precision],
+            "ENABLE_CPU_PINNING": False,
+        }
+        for name, value in self.options.items():
+            settings |= SETTINGS[name][value]
+        return settings
+
     def _compiled(
         self,
         model: nn.Module | OnnxFile,
@@ -150,14 +181,7 @@ class OpenVino(Backend):
         torch.set_num_threads(self.threads)
         if "float_parts" in self.options and self.precision not in self.schemes:
             raise NotApplicable("float_parts is of models that are quantised")
-        settings: dict[str, Any] = {
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": self.threads,
-            "INFERENCE_PRECISION_HINT": TYPES[self.precision],
-            "ENABLE_CPU_PINNING": False,
-        }
-        for name, value in self.options.items():
-            settings |= SETTINGS[name][value]
+        settings = self._settings()
         core = openvino.Core()
         able = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         floats = next(name for name, one in TYPES.items() if one == settings["INFERENCE_PRECISION_HINT"])

@@ -13,6 +13,7 @@ from suites.cli import (
     catalogue,
     compare,
     data,
+    diff,
     history,
     kernels,
     profile,
@@ -46,6 +47,10 @@ app.command("profile", epilog="Example: enginebench profile bert --set sequence=
 
 app.command("trace", epilog="Example: enginebench trace bert --set sequence=16 --keep 'bert.encoder.layer.0.*'")(
     trace.command
+)
+
+app.command("diff", epilog="Example: enginebench diff bert --set sequence=16 --candidate 'engine[precision=bf16]'")(
+    diff.command
 )
 
 app.command("kernels", epilog="Example: enginebench kernels --isa avx2 --filter linear")(kernels.command)

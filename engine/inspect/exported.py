@@ -1,0 +1,274 @@
+"""torch's exported program as a judge: its values in float64, whole or from given ones on, and how far they may spread.
+
+torch is imported inside of functions, as in all of `inspect`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from engine.memory import as_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.exporter import TorchExport
+
+Arrays = Mapping[str, "NDArray[Any]"]
+
+
+class _Ref(NamedTuple):
+    """The result of a call, in the arguments of another one."""
+
+    name: str
+
+
+class _Call(NamedTuple):
+    """One call of the flat program. A placeholder has no function; `args` is its weight, constant or number."""
+
+    name: str
+    function: Callable[..., Any] | None
+    args: Any
+    kwargs: Any
+    inputs: tuple[str, ...]
+    is_weight: bool = False
+
+
+class Noise(NamedTuple):
+    """What to change at random in an evaluation, to learn how far its result moves.
+
+    Attributes:
+        values: size of the change of each given and each computed floating-point value, relative to itself.
+        rounded: likewise of each weight and buffer.
+        quantised: of each weight, relative to the largest element of its first axis, or of its row.
+        given: of each given value, relative to the largest element of its row.
+        seed: of the changes.
+    """
+
+    values: float = 0.0
+    rounded: float = 0.0
+    quantised: float = 0.0
+    given: float = 0.0
+    seed: int = 0
+
+
+class Exported:
+    """The calls of `export` as one list, bodies of calls inlined. Names are those of `Origin.value`.
+
+    `wide` computes all floating-point values in float64, whatever the model says; otherwise each has the model's type.
+    """
+
+    def __init__(self, export: TorchExport, *, wide: bool) -> None:
+        from engine.exporter.signature import list_held, list_user_inputs
+
+        self._wide = wide
+        self._calls: dict[str, _Call] = {}
+        self._places: dict[str, tuple[str, str]] = {}
+        self._inputs = [node.name for node in list_user_inputs(export.program)]
+        held = list_held(export.program)
+        module = export.program.graph_module
+        env: dict[Any, Any] = {}
+        for node in module.graph.find_nodes(op="placeholder"):
+            known = held.get(node)
+            value = known.tensor if known is not None else _plain(node.meta.get("val"))
+            is_weight = known is not None and known.is_parameter
+            env[node] = self._add(_Call(node.name, None, value, None, (), is_weight))
+        self._flatten(module, env, ())
+
+    # --- reading the program -----------------------------------------------------------------------------------------
+
+    def _add(self, call: _Call) -> _Ref:
+        self._calls[call.name] = call
+        return _Ref(call.name)
+
+    def _flatten(self, module: Any, env: dict[Any, Any], inside: tuple[str, ...]) -> list[Any]:
+        """Add the calls of `module`, whose placeholders are in `env`. Returns its outputs."""
+        from torch.fx.node import map_arg
+
+        from engine.exporter.sources import from_trace, module_of, shorten
+        from engine.exporter.walk import INLINED
+
+        for node in module.graph.nodes:
+            name = "/".join([*inside, node.name])
+            if node.op == "get_attr":
+                found = _attribute(module, str(node.target))
+                env[node] = self._add(_Call(name, None, found, None, ())) if hasattr(found, "dtype") else found
+            if node.op != "call_function":
+                continue
+            args, kwargs = (map_arg(one, env.__getitem__) for one in (node.args, node.kwargs))
+            if (inline := INLINED.get(getattr(node.target, "name", str)())) is not None:
+                body, values = inline(args)
+                placeholders = body.graph.find_nodes(op="placeholder")
+                env[node] = self._flatten(body, dict(zip(placeholders, values, strict=True)), (*inside, node.name))
+            elif node.target is operator.getitem and isinstance(args[0], _Ref):
+                of, index = args
+                env[node] = self._add(_Call(f"{of.name}[{index}]", operator.getitem, args, {}, (of.name,)))
+            elif node.target is operator.getitem:
+                env[node] = args[0][args[1]]
+            else:
+                names = tuple(one.name for one in _leaves((args, kwargs)) if isinstance(one, _Ref))
+                env[node] = self._add(_Call(name, node.target, args, kwargs, names))
+                self._places[name] = module_of(node), shorten(from_trace(node.meta.get("stack_trace")))
+        (outputs,) = module.graph.output_node().args
+        return list(map_arg(outputs, env.__getitem__))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._calls
+
+    @property
+    def names(self) -> list[str]:
+        """Of all calls, in order."""
+        return [name for name, call in self._calls.items() if call.function is not None]
+
+    def name_inputs(self, inputs: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+        """The tensors of `inputs` by the names of their placeholders."""
+        from engine.exporter.torch_internals import tree_leaves
+
+        leaves = zip(self._inputs, tree_leaves(inputs), strict=True)
+        return {name: as_array(leaf) for name, leaf in leaves if hasattr(leaf, "dtype")}
+
+    def locate(self, name: str) -> tuple[str, str]:
+        """Module and line of a call; "" where unknown."""
+        return self._places.get(name, ("", ""))
+
+    # --- computing ---------------------------------------------------------------------------------------------------
+
+    def values(self, names: Collection[str], inputs: Arrays) -> dict[str, NDArray[Any]]:
+        """The values with these names in a run with these inputs and states, each by the name of its placeholder."""
+        return {name: value for name, value in self._compute(names, inputs, Noise()) if name in names}
+
+    def evaluate(self, name: str, given: Arrays, noise: Noise = Noise()) -> NDArray[Any]:  # noqa: B008  # immutable
+        """One value, from the given ones on, which need not be inputs."""
+        return dict(self._compute([name], given, noise))[name]
+
+    def _compute(self, names: Collection[str], given: Arrays, noise: Noise) -> Iterator[tuple[str, NDArray[Any]]]:
+        import torch
+
+        order, last = self._order(names, given)
+        generator = torch.Generator().manual_seed(noise.seed)
+        known: dict[str, Any] = {}
+        moved = set(given)  # and what depends on it: the noise of values is added to these alone
+        with torch.no_grad():
+            for number, name in enumerate(order):
+                call = self._calls[name]
+                if name in given:
+                    value = self._widen(torch.from_numpy(_readable(given[name])))
+                    value = _spread(value, noise.given, generator, last=True)
+                else:
+                    value = self._run(call, known, noise, generator)
+                    moved |= {name} if not moved.isdisjoint(call.inputs) else set()
+                known[name] = _move(value, noise.values, generator) if name in moved else value
+                if name in names:
+                    yield name, as_array(known[name])
+                for read in last.get(number, ()):
+                    del known[read]
+
+    def _order(self, names: Collection[str], given: Arrays) -> tuple[list[str], dict[int, list[str]]]:
+        """The calls that `names` need, in order, and after which position which result is not read any more."""
+        needed: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in needed:
+                needed.add(name)
+                waiting += () if name in given else self._calls[name].inputs
+        order = [name for name in self._calls if name in needed]
+        last = {name: number for number, name in enumerate(order)}
+        for number, name in enumerate(order):
+            last |= dict.fromkeys(() if name in given else self._calls[name].inputs, number)
+        found: dict[int, list[str]] = {}
+        for name, number in last.items():
+            found.setdefault(number, []).append(name)
+        return order, found
+
+    def _run(self, call: _Call, known: Mapping[str, Any], noise: Noise, generator: Any) -> Any:
+        import torch
+
+        if call.function is None:
+            value = self._widen(call.args.detach()) if isinstance(call.args, torch.Tensor) else call.args
+            value = _move(value, noise.rounded, generator)
+            return _spread(value, noise.quantised, generator, last=False) if call.is_weight else value
+        args, kwargs = (_substitute(one, known, wide=self._wide) for one in (call.args, call.kwargs))
+        return call.function(*args, **kwargs)
+
+    def _widen(self, value: Any) -> Any:
+        import torch
+
+        if not self._wide or not isinstance(value, torch.Tensor):
+            return value
+        return (
+            value.double() if value.is_floating_point() else value.to(torch.complex128) if value.is_complex() else value
+        )
+
+
+def _move(value: Any, size: float, generator: Any) -> Any:
+    """A floating-point tensor, or several, whose elements are changed by a normal share of themselves."""
+    import torch
+
+    if not size:
+        return value
+    if isinstance(value, list | tuple):
+        return [_move(one, size, generator) for one in value]
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return value * (1 + size * torch.randn(value.shape, generator=generator, dtype=torch.float64)).to(value.dtype)
+
+
+def _spread(value: Any, size: float, generator: Any, *, last: bool) -> Any:
+    """A floating-point tensor whose elements are changed by up to a share of the largest one of a row.
+
+    A row has one index of the first axis, or with `last` of all axes but the last.
+    """
+    import torch
+
+    if not size or not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+        return value
+    axes = (value.ndim - 1,) if last else tuple(range(1, value.ndim))
+    largest = value.abs().amax(axes, keepdim=True) if value.ndim > 1 else value.abs().max()
+    uniform = 2 * torch.rand(value.shape, generator=generator, dtype=torch.float64) - 1
+    return value + (size * largest * uniform).to(value.dtype)
+
+
+def _substitute(value: Any, known: Mapping[str, Any], *, wide: bool) -> Any:
+    """`value` with results in place of references, and float64 in place of narrower floating-point types."""
+    import torch
+
+    if isinstance(value, _Ref):
+        return known[value.name]
+    if isinstance(value, list | tuple):
+        return type(value)(_substitute(one, known, wide=wide) for one in value)
+    if isinstance(value, Mapping):
+        return {key: _substitute(one, known, wide=wide) for key, one in value.items()}
+    if wide and isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else torch.complex128 if value.is_complex else value
+    return value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif isinstance(value, _Ref) or not isinstance(value, list | tuple):
+        yield value
+        return
+    for one in value:
+        yield from _leaves(one)
+
+
+def _attribute(module: Any, target: str) -> Any:
+    for name in target.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _plain(value: Any) -> Any:
+    """The argument that a placeholder stands for, if the program was exported for this one; None for a tensor."""
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _readable(array: NDArray[Any]) -> NDArray[Any]:
+    """`array` as torch.from_numpy takes it: writable, and bfloat16 as float32."""
+    return np.array(array, dtype=np.float32 if array.dtype.name == "bfloat16" else array.dtype, order="C", copy=True)
