@@ -31,6 +31,7 @@ from engine.errors import (
 from engine.inspect.compare import Comparison, Difference, compare
 from engine.inspect.deterministic import deterministic
 from engine.inspect.diff import Diff, diff
+from engine.inspect.exported import trace
 from engine.inspect.judge import ValueDiff
 from engine.logs import listen as _listen
 from engine.runtime.decoder import Decoder
@@ -75,6 +76,7 @@ __all__ = [
     "load",
     "load_decoder",
     "switches",
+    "trace",
 ]
 
 _listen()

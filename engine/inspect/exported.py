@@ -6,12 +6,14 @@ torch is imported inside of functions, as in all of `inspect`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from engine.memory import as_array
+from engine.runtime.trace import Keep, Kind, NodeTrace, Trace, ValueTrace, summarise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +79,7 @@ class Exported:
             value = known.tensor if known is not None else _plain(node.meta.get("val"))
             is_weight = known is not None and known.is_parameter
             env[node] = self._add(_Call(node.name, None, value, None, (), is_weight))
-        self._flatten(module, env, ())
+        self._outputs = {one.name for one in _leaves(self._flatten(module, env, ())) if isinstance(one, _Ref)}
 
     # --- reading the program -----------------------------------------------------------------------------------------
 
@@ -119,10 +121,11 @@ class Exported:
     def __contains__(self, name: str) -> bool:
         return name in self._calls
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
-        """Of all calls, in order."""
-        return [name for name, call in self._calls.items() if call.function is not None]
+        """Of the calls that the results need, in order."""
+        order, _ = self._order(self._outputs, {})
+        return [name for name in order if self._calls[name].function is not None]
 
     def name_inputs(self, inputs: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
         """The tensors of `inputs` by the names of their placeholders."""
@@ -133,19 +136,53 @@ class Exported:
 
     def locate(self, name: str) -> tuple[str, str]:
         """Module and line of a call; "" where unknown."""
-        return self._places.get(name, ("", ""))
+        return self._places.get(name.partition("[")[0], ("", ""))
 
     # --- computing ---------------------------------------------------------------------------------------------------
 
     def values(self, names: Collection[str], inputs: Arrays) -> dict[str, NDArray[Any]]:
         """The values with these names in a run with these inputs and states, each by the name of its placeholder."""
-        return {name: value for name, value in self._compute(names, inputs, Noise()) if name in names}
+        return {name: as_array(value) for name, value in self._compute(names, inputs, Noise())}
 
     def evaluate(self, name: str, given: Arrays, noise: Noise = Noise()) -> NDArray[Any]:  # noqa: B008  # immutable
         """One value, from the given ones on, which need not be inputs."""
-        return dict(self._compute([name], given, noise))[name]
+        return as_array(dict(self._compute([name], given, noise))[name])
 
-    def _compute(self, names: Collection[str], given: Arrays, noise: Noise) -> Iterator[tuple[str, NDArray[Any]]]:
+    def trace(self, inputs: tuple[Any, ...], keep: Keep) -> Trace:
+        """A run of the whole program; a call with several results is a node for each of those that are read."""
+        import torch
+
+        given = self.name_inputs(inputs)
+        names = [name for name in self.names if not any(one.startswith(f"{name}[") for one in self.names)]
+        selected = keep.select([(name, self.locate(name)[0]) for name in names], len(names))
+        wanted = {name for number, name in enumerate(names) if number in selected | keep.positions}
+        known = {name: _trace_value(name, "input", array, ("", ""), is_kept=False) for name, array in given.items()}
+        nodes: list[NodeTrace] = []
+        positions = {name: number for number, name in enumerate(names)}
+        children: dict[str, dict[int, None]] = {}
+        for name in names:
+            for one in self._list_read(name):
+                children.setdefault(one, {})[positions[name]] = None
+        for name, value in self._compute(names, given, Noise()):
+            if not isinstance(value, torch.Tensor):
+                continue
+            kind: Kind = "output" if name in self._outputs else "computed"
+            place, read = self.locate(name), self._list_read(name)
+            known[name] = _trace_value(name, kind, as_array(value), place, is_kept=name in wanted)
+            made = self._calls[name.partition("[")[0]].function
+            values = tuple(known[one] for one in read if one in known)
+            parents = tuple(positions[one] for one in read if one in positions)
+            after = tuple(children.get(name, ()))
+            own = (known[name],)
+            nodes.append(NodeTrace(positions[name], str(made), {}, (), values, own, parents, after, "cpu", 0.0, *place))
+        return Trace(tuple(nodes), tuple(known[name] for name in given))
+
+    def _list_read(self, name: str) -> tuple[str, ...]:
+        """What a call reads; for one of several results, what the call of all reads."""
+        whole = name.partition("[")[0]
+        return self._calls[whole if whole in self._calls else name].inputs
+
+    def _compute(self, names: Collection[str], given: Arrays, noise: Noise) -> Iterator[tuple[str, Any]]:
         import torch
 
         order, last = self._order(names, given)
@@ -163,7 +200,7 @@ class Exported:
                     moved |= {name} if not moved.isdisjoint(call.inputs) else set()
                 known[name] = _move(value, noise.values, generator) if name in moved else value
                 if name in names:
-                    yield name, as_array(known[name])
+                    yield name, known[name]
                 for read in last.get(number, ()):
                     del known[read]
 
@@ -203,6 +240,29 @@ class Exported:
         return (
             value.double() if value.is_floating_point() else value.to(torch.complex128) if value.is_complex() else value
         )
+
+
+def trace(model: Any, inputs: tuple[Any, ...], keep: Iterable[int | str] | None = None) -> Trace:
+    """Run torch's exported program of `model` in float64, and describe every value: what a program should compute.
+
+    Args:
+        model: an `nn.Module` in eval mode or an `ExportedProgram`.
+        inputs: positional inputs.
+        keep: as of `CompiledModel.trace`; names are those of the exported graph, which `ValueTrace.exported` has, too.
+
+    Raises:
+        ConfigError, EngineError: as `compile`.
+    """
+    from engine import exporter
+
+    return Exported(exporter.export_with_torch(model, inputs), wide=True).trace(inputs, Keep.read(keep))
+
+
+def _trace_value(name: str, kind: Kind, array: NDArray[Any], place: tuple[str, str], *, is_kept: bool) -> ValueTrace:
+    made = summarise(array)
+    return ValueTrace(
+        name, kind, made.dtype, made.shape, name, *place, np.array(array, copy=True) if is_kept else None, lambda: made
+    )
 
 
 def _move(value: Any, size: float, generator: Any) -> Any:

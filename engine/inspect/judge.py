@@ -15,7 +15,7 @@ from engine.inspect.exported import Exported, Noise
 from engine.inspect.part import Bound, Part, cut, exceed, find_storage
 from engine.inspect.sides import Arrays, Run, Runner, allocate, name_inputs, name_of, round_to
 from engine.runtime.program import Program
-from engine.targets import interpreter
+from engine.targets import run_definitions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class Judge:
 
     def _compare_run(self, run: Run, parts: Iterable[Part], reference: Arrays) -> None:
         """The errors in the run, and whether an ordinary run has the same bits."""
-        owners = {value: part for part in parts for value in part.made}
+        owners = {value: part for part in parts for value in part.made if not part.moves_only}
         results: dict[Value, NDArray[Any]] = {}
 
         def observe(_index: int, node: Node, read: Callable[[Value], NDArray[Any]], _seconds: float) -> None:
@@ -159,7 +159,8 @@ class Judge:
 
     def _judge_part(self, part: Part, run: Run, reference: Arrays, number: int) -> None:
         """Run a part alone on the reference's values, rounded to the types of the program."""
-        given = {name_of(leaf): round_to(reference[name_of(leaf)], leaf.dtype) for leaf in part.leaves}
+        given = {name_of(value): reference[name_of(value)] for value in run.graph.inputs}
+        given |= {name_of(leaf): round_to(reference[name_of(leaf)], leaf.dtype) for leaf in part.leaves}
         leaves = [np.ascontiguousarray(_view(leaf, given[name_of(leaf)], run)) for leaf in part.leaves]
         results = allocate(part.graph.outputs)
         run.specialised.executable_of(part.graph).run(leaves, results)
@@ -177,7 +178,8 @@ class Judge:
                 defined = _judge(result, define, bound, stored=False)
                 if judged is None or defined.is_wrong:
                     judged, cause = defined, "kernel"
-            self._note(part, value, run, number, judged, cause)
+            if judged.is_wrong or not part.moves_only:
+                self._note(part, value, run, number, judged, cause)
 
     def _note(self, part: Part, value: Value, run: Run, number: int, judged: _Judged, cause: Cause) -> None:
         key, row = self._find_row(part, value, run)
@@ -216,8 +218,7 @@ def _list_parts(graph: Graph, reference: Arrays) -> list[Part]:
         [one for one in node.outputs if one.origin is not None and name_of(one) in reference] for node in graph.nodes
     ]
     known = {value for values in made for value in values}
-    parts = (cut(graph, tuple(values), known) for values in made if values and values[0].type.size)
-    return [part for part in parts if not part.moves_only]
+    return [cut(graph, tuple(values), known) for values in made if values and values[0].type.size]
 
 
 def _view(value: Value, exported: NDArray[Any], run: Run) -> NDArray[Any]:
@@ -233,7 +234,7 @@ def _evaluate_definition(graph: Graph, leaves: Sequence[NDArray[Any]], position:
         for one in leaves
     ]
     rounded = [one.astype(leaf.dtype) for one, leaf in zip(moved, leaves, strict=True)]
-    return interpreter.run(graph, rounded)[position].astype(np.float64)
+    return run_definitions(graph, rounded)[position].astype(np.float64)
 
 
 def measure(result: NDArray[Any], expected: NDArray[Any]) -> float:

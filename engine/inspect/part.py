@@ -50,8 +50,8 @@ class Part:
 
     @property
     def last(self) -> Node:
-        """The last node that computes something; part of a part that does not only move elements."""
-        return [node for node in self.nodes if node.op.view is None][-1]
+        """The last node that computes something, or the last one if none does."""
+        return [node for node in self.nodes if node.op.view is None or self.moves_only][-1]
 
     @property
     def moves_only(self) -> bool:

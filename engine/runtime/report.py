@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine import targets
 from engine.config import Config
@@ -382,6 +382,21 @@ def bar(share: float, width: int = BAR) -> str:
     return "\u2588" * (eighths // 8) + ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")[eighths % 8]
 
 
+class ModuleTime(NamedTuple):
+    """What the launches of a module and of all modules in it take.
+
+    Attributes:
+        module: its path; "" is the model itself.
+        launches, seconds: of the launches.
+        time_share: of the time of all launches.
+    """
+
+    module: str
+    launches: int
+    seconds: float
+    time_share: float
+
+
 @dataclass(frozen=True)
 class Profile:
     """Where the time of a run goes. All times but `call_seconds` are of one run: the one with the median time.
@@ -414,6 +429,18 @@ class Profile:
     def launches(self) -> int:
         """Number of launches, which is that of the report; `nodes` may have several in one line."""
         return sum(node.launches for node in self.nodes)
+
+    def by_module(self) -> tuple[ModuleTime, ...]:
+        """The times of all modules, the longest first; what contains another one stands before it."""
+        found: dict[str, ModuleTime] = {}
+        for node in self.nodes:
+            parts = node.module.split(".") if node.module else []
+            for depth in range(len(parts) + 1):
+                path = ".".join(parts[:depth])
+                known = found.get(path, ModuleTime(path, 0, 0.0, 0.0))
+                launches, seconds = known.launches + node.launches, known.seconds + node.seconds
+                found[path] = ModuleTime(path, launches, seconds, known.time_share + node.time_share)
+        return tuple(sorted(found.values(), key=lambda one: (-one.seconds, len(one.module))))
 
     def attribution(self) -> Attribution | None:
         """What is reached of the roofs, and which ops lose the rest.

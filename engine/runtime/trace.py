@@ -37,7 +37,9 @@ class TensorStatistics:
     infinities: int
 
     def exceeds(self, limit: float) -> bool:
-        """True if a finite element is larger than `limit` in magnitude."""
+        """True if a finite element is larger than `limit` in magnitude. Integers, such as ids, never are."""
+        if dtypes.dtype(self.dtype).kind != "float":
+            return False
         return any(bound is not None and abs(bound) > limit for bound in (self.minimum, self.maximum))
 
 

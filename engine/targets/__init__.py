@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from engine.config import Config
 from engine.errors import ConfigError
+from engine.graph import Graph
 from engine.installed import load_installed
 from engine.suggest import unknown
 from engine.switches import Switch, names, register_source
@@ -17,6 +20,7 @@ from engine.switches import register as register_switch
 from engine.targets.base import Target
 from engine.targets.cpu import CPU
 from engine.targets.interpreter import INTERPRETER
+from engine.targets.interpreter import run as _interpret
 from engine.targets.triton import TRITON
 
 GROUP = "enginebench.targets"
@@ -49,6 +53,11 @@ def require(name: str) -> Target:
     if (reason := target.unavailable()) is not None:
         raise ConfigError(f"target {name}: {reason}")
     return target
+
+
+def run_definitions(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the NumPy definitions of the ops make of `inputs`, which have the exact types of the graph."""
+    return _interpret(graph, inputs)
 
 
 def resolve(config: Config) -> Config:

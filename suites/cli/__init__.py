@@ -50,7 +50,7 @@ MEASURING = frozenset({"run", "ablate", "accuracy", "history", "profile", "tune"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    is_measuring = bool(given) and given[0] in MEASURING
+    is_measuring = not MEASURING.isdisjoint(given)
     guard(lambda: _run(given), "enginebench", ends_with_reader=not is_measuring)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from engine import logs
 from suites.cli import (
     ablation,
     accuracy,
@@ -23,9 +26,10 @@ from suites.cli import (
     trace,
     tune,
 )
-from suites.cli.output import JsonFlag, ResultsOption, print_json, print_rows, print_table, whole_number
+from suites.cli.output import JsonFlag, ResultsOption, path_option, print_json, print_rows, print_table, whole_number
 from suites.cli.resuming import Resumable
 from suites.harness.declare.device import CUDA
+from suites.harness.errors import UsageError
 from suites.harness.measure import device, handover, roofs
 from suites.harness.present import units
 from suites.harness.record import machine, store
@@ -81,11 +85,26 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback(epilog="Example: enginebench run default")
 def main_(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  # its callback has printed it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
     ] = False,
+    log_file: Annotated[
+        Path | None,
+        path_option(
+            "--log-file", help="Write what the stages of the engine do to this file; ENGINE_LOG chooses stages."
+        ),
+    ] = None,
 ) -> None:
     """Measure an inference engine beside other runtimes: outputs are checked first, and comparisons have intervals."""
+    if log_file is None:
+        return
+    try:
+        log_file.open("a").close()
+    except OSError as error:
+        raise UsageError(f"--log-file {log_file}: {error.strerror}") from None
+    os.environ.setdefault(logs.VARIABLE, "all")
+    os.environ[logs.FILE_VARIABLE] = str(log_file.resolve())  # so that processes that a command starts write to it, too
+    logs.listen()
 
 
 @app.command("list", epilog="Example: enginebench list models")

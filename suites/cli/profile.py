@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from engine.processors import count_processors
-from engine.runtime.report import Profile, format_cell
+from engine.runtime.report import ModuleTime, Profile, format_cell
+from engine.suggest import unknown
 from suites import backends as registry
 from suites.cli import profile_against, targets
 from suites.cli.compiled import compile_model
@@ -37,6 +39,8 @@ from suites.harness.record.launches import NodeRecord
 from suites.harness.run import launches, plan, runner
 
 ENGINE = "engine"
+ROWS = ("launch", "time", "module")
+"""What ``--by`` takes."""
 TURNS = 3
 """Profiles of each of two programs that are compared."""
 _COPIED = (
@@ -85,6 +89,9 @@ def command(
         bool,
         typer.Option("--record", help="Store the launches as a run of their own, for the site and enginebench show."),
     ] = False,
+    by: Annotated[
+        str, typer.Option(help="Rows: launch (in order), time (the longest launch first) or module (totals of each).")
+    ] = ROWS[0],
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -103,6 +110,8 @@ def command(
             "suite, as enginebench run gpu does"
         )
     targets.check_form(model, ref, "enginebench run measures it with the backends that can")
+    if by not in ROWS:
+        raise UsageError(f"--by: {unknown('row', by, ROWS)}")
     arguments = targets.read_arguments(model, chosen or [])
     targets.check_precision(precision)
     asked = _plan(model, chosen or [], threads, precision, backends, ref) if backends else None
@@ -112,7 +121,7 @@ def command(
     answer, *others = _profiled(model, arguments, threads, precision, refs, device)
     labels = f"{ref.spelling} in {precision}", against or ""
     if not as_json:
-        _print_profile(answer)
+        _print_profile(answer, by)
         for other in others:
             print()
             print_table(profile_against.tabulate(profile_against.compare(answer, other), labels[1]))
@@ -136,9 +145,16 @@ def command(
         raise typer.Exit(1)
 
 
-def _print_profile(answer: Profile) -> None:
+def _print_profile(answer: Profile, by: str) -> None:
     """Print the profile as it writes itself, or where its lines are too long for the output, as other tables."""
-    printer, written = console(), str(answer)
+    printer = console()
+    if by == "module":
+        print_table([_tabulate_module(one) for one in answer.by_module()])
+        write_paragraph(printer, "A module has the times of the modules in it.")
+        return
+    if by == "time":
+        answer = replace(answer, nodes=tuple(sorted(answer.nodes, key=lambda one: -one.seconds)))
+    written = str(answer)
     if all(len(line) <= printer.width for line in written.splitlines()):
         print(written)
         return
@@ -147,6 +163,11 @@ def _print_profile(answer: Profile) -> None:
             print_table([dict(zip(header, map(format_cell, row), strict=True)) for row in rows])
     for line in "\n\n".join(answer.describe()).splitlines():
         write_paragraph(printer, line)
+
+
+def _tabulate_module(one: ModuleTime) -> dict[str, str]:
+    cells = {"module": one.module or "(model)", "launches": one.launches, "us": one.seconds * 1e6}
+    return {name: format_cell(cell) for name, cell in cells.items()} | {"time": f"{one.time_share:6.1%}"}
 
 
 def _warn_of_excess_threads(threads: int) -> None:

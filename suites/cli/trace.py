@@ -8,18 +8,22 @@ from typing import Annotated
 import numpy as np
 import typer
 
+import engine
 from engine.errors import EngineError
 from engine.runtime.report import format_cell, shortened
 from engine.runtime.trace import NodeTrace
+from suites import models
 from suites.cli import targets
 from suites.cli.compiled import compile_model
-from suites.cli.output import JsonFlag, console, path_option, print_json, print_table, whole_number
+from suites.cli.output import JsonFlag, console, path_option, print_json, print_table, stdout_as_stderr, whole_number
 from suites.harness.declare.device import CPU, CUDA
 from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
 from suites.harness.present.terminal import write_paragraph
 
 ENGINE = "engine"
+EXACT = "eager64"
+"""What stands for torch's exported program in float64."""
 
 
 def command(
@@ -48,16 +52,23 @@ def command(
 ) -> None:
     """Run a model's program once, node by node, and print the numbers of what each node makes.
 
-    The program and its fusions are those of every other run, and so are the bits. The last line names the first value
+    The program and its fusions are those of every other run, and so are the bits; --backend eager64 is torch's exported
+    program in float64. The last line names the first value
     with a NaN or an infinity that what it is made of has not.
     """
-    ref = targets.read_engine(backend)
+    ref = targets.read_engine(ENGINE if backend == EXACT else backend)
     targets.check_form(model, ref, "trace looks into programs of the engine")
     targets.check_precision(precision)
-    compiled = compile_model(model, targets.read_arguments(model, chosen or []), threads, precision, ref, device)
+    arguments = targets.read_arguments(model, chosen or [])
     wanted = keep or (["*"] if npz is not None else [])
     try:
-        trace = compiled.program.trace(*compiled.inputs, keep=wanted, **compiled.options)
+        if backend == EXACT:
+            with stdout_as_stderr():
+                module, inputs = models.get(model).build(**arguments)
+                trace = engine.trace(module, tuple(inputs), wanted)
+        else:
+            compiled = compile_model(model, arguments, threads, precision, ref, device)
+            trace = compiled.program.trace(*compiled.inputs, keep=wanted, **compiled.options)
     except EngineError as error:
         raise UsageError(str(error)) from None
     bad = trace.first_bad(limit)

@@ -38,7 +38,7 @@ def write(question: Mapping[str, Any]) -> None:
             order = tuple(range(len(value.shape)))
             for step in value.origin.view:
                 order = tuple(order[axis] for axis in step.attributes["axes_order"])
-            array = np.transpose(made.array, np.argsort(order))
+            array = np.transpose(getattr(made, "array", made), np.argsort(order))  # earlier engines gave the array
             found[value.origin.value] = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
     np.savez(folder / "values.npz", **found)  # type: ignore[arg-type]  # whose named parameters no value is called like
 

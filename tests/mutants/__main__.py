@@ -20,9 +20,11 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -76,9 +78,12 @@ def copy_checkout(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def build_native(mutants: list[Mutant]) -> tuple[Path, Path]:
-    """The extension and the C test program with all faults of C in them; the copy of the sources stays in WORK."""
-    source, build = WORK / "native-source", WORK / "native"
+def build_native(mutants: Sequence[Any], work: Path = WORK) -> tuple[Path, Path]:
+    """The extension and the C test program with all faults of C in them; the copy of the sources stays in `work`.
+
+    A fault has `file`, `old` and `new`.
+    """
+    source, build = work / "native-source", work / "native"
     copy_checkout(source)
     for number, mutant in enumerate(mutants, start=1):
         path = source / mutant.file

@@ -187,13 +187,24 @@ def explain_missing(judged: Sequence[JudgedCase], short: Mapping[str, str]) -> I
     for one in judged:
         for row in one.rows.values():
             if row.latency is None:
-                reason = _ASKED.sub("", reasons.clean_line(row.reason))
+                reason = _ASKED.sub("", reasons.clean_line(row.reason)) + _look_further(row)
                 cases.setdefault((row.backend, row.status, reason), []).append(short[one.case])
     backends: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (backend, status, reason), where in cases.items():
         backends.setdefault((status, reason, tuple(where)), []).append(backend)
     for (status, reason, names), labels in backends.items():
         yield f"{', '.join(labels)} {status} ({name_cases(names, judged, short)}): {reason}"
+
+
+def _look_further(row: Summary) -> str:
+    """The command that finds what is wrong with a row of the engine; "" for others."""
+    if row.status != "wrong" or row.role != "engine":
+        return ""
+    chosen = "".join(f" --set {key}={value}" for key, value in (row.shape | row.options).items())
+    name, _, options = row.backend.removesuffix("]").partition("[")
+    wanted = ",".join(filter(None, [options, "" if row.precision == "fp32" else f"precision={row.precision}"]))
+    label = f"'{name}[{wanted}]'" if wanted else name
+    return f"; look further: enginebench diff {row.model}{chosen} --candidate {label}"
 
 
 def name_cases(names: Sequence[str], judged: Sequence[JudgedCase], short: Mapping[str, str]) -> str:

@@ -1,0 +1,213 @@
+"""Two executions beside each other: both errors of a value, what is said, and what cannot be compared."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import engine
+from engine.errors import ComparisonError, ConfigError
+from engine.inspect.exported import Exported, Noise
+from engine.inspect.sides import Run
+from engine.runtime.specialised import Specialised
+from tests import messages
+from tests.inspect.planted import cases
+from tests.inspect.planted.plant import planted, read_faults
+
+FAULT = next(fault for fault in read_faults() if fault.name == "residual-is-added-before-the-activation")
+
+
+class Residual(nn.Module):
+    """Two products, of which the second adds to what the first one reads."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = nn.Linear(37, 70), nn.Linear(70, 37)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(x)))
+
+
+MODEL, X = Residual().eval(), torch.randn(5, 37, generator=torch.Generator().manual_seed(0))
+
+
+class Shown:
+    """A runtime that shows what it is told to."""
+
+    label, notes = "other", ("it was asked nicely",)
+
+    def __init__(self, found):
+        self._found = found
+
+    def values(self, _names, _inputs):
+        return self._found
+
+
+def exact(name):
+    """The elements of a value of `MODEL` in float64."""
+    x = X.double()
+    up = torch.relu(x @ MODEL.up.weight.double().T + MODEL.up.bias.double())
+    return {"relu": up, "add": x + up @ MODEL.down.weight.double().T + MODEL.down.bias.double()}[name].detach().numpy()
+
+
+def test_each_value_has_the_error_of_the_run():
+    found = engine.diff(MODEL, (X,))
+    traced = engine.compile(MODEL, (X,)).trace(X, keep=["*"])
+    made = {one.exported: one.array for node in traced.nodes for one in node.outputs}
+    assert [one.name for one in found.values] == ["relu", "add"]
+    for one in found.values:
+        expected = exact(one.name)
+        error = np.linalg.norm(made[one.name] - expected) / np.linalg.norm(expected)
+        assert one.error == pytest.approx(error, rel=1e-6)
+        assert (one.op, one.is_wrong) == ("linear", False)
+    assert found.first_wrong is None
+    assert found.unseen == 0
+    (compared,) = found.comparison.differences
+    index = compared.worst
+    assert compared.values == pytest.approx((made[found.worst.name][index], exact(found.worst.name)[index]))
+
+
+def test_an_error_is_inherited_by_nodes_that_make_none():
+    off = Shown({"relu": exact("relu") * 1.01, "add": exact("add")})
+    first, second = engine.diff(MODEL, (X,), reference=off).values
+    assert first.error == pytest.approx(0.01 / 1.01, rel=1e-3)
+    assert first.own < 1e-6, "it reads the input, which is right"
+    assert second.own < 1e-6, "it reads what the reference says, and so does the node that judges it"
+
+
+def test_a_wrong_node_is_named_with_place_element_and_cause():
+    model, inputs = cases.residual_after_gelu()
+    with planted(FAULT):
+        found = engine.diff(model, inputs)
+    first = found.first_wrong
+    assert (first.cause, first.op) == ("rewrite", "linear")
+    index, result, expected = first.worst
+    assert abs(result - expected) > 1e-3
+    (compared,) = found.comparison.differences
+    assert compared.max_abs >= abs(result - expected), "the elements are those of the wrong node"
+    text = str(found)
+    assert f"The first wrong node: node {first.node}, linear, which makes {first.name}" in text
+    assert f"element {list(index)} is" in text
+    assert "a pass or the stored weights changed what is computed" in text
+
+
+def test_sets_of_inputs_that_disagree_are_told(monkeypatch):
+    def executable_of(self, graph, *, keep=False):
+        """One whose result has a wrong element where the input is large."""
+        made = original(self, graph, keep=keep)
+        run = made.run
+
+        def wrong(inputs, outputs, states=()):
+            run(inputs, outputs, states)
+            outputs[0][1, 4] *= 1.01 if inputs[0].flat[0] > 8 else 1
+
+        made.run = wrong
+        return made
+
+    original = Specialised.executable_of
+    monkeypatch.setattr(Specialised, "executable_of", executable_of)
+    found = engine.diff(nn.Softplus().eval(), [(torch.full((3, 5), value),) for value in (4.0, 9.0, 16.0)])
+    first = found.first_wrong
+    assert (first.sets, first.cause, first.worst[0]) == ((1, 2), "kernel", (1, 4))
+    assert "It is wrong for 2 of 3 sets of inputs: 2, 3." in str(found)
+
+
+def test_other_bits_of_an_ordinary_run_are_told(monkeypatch):
+    call = Run.call
+    monkeypatch.setattr(Run, "call", lambda self: [array + 1 for array in call(self)])
+    found = engine.diff(MODEL, (X,))
+    assert not found.is_repeatable
+    assert "An ordinary run returns other bits than this one" in str(found)
+
+
+def test_a_model_with_states_is_called_with_one_set_after_the_other():
+    model, sets = cases.cache()
+    found = engine.diff(model, sets)
+    assert found.first_wrong is None
+    assert found.sets == len(sets) > 1
+    assert max(one.error for one in found.values) < 1e-5, "the states of both sides move on"
+
+
+def test_sizes_may_differ_from_the_example():
+    shapes = {"x": {0: torch.export.Dim("rows", min=2, max=64)}}
+    program = engine.compile(MODEL, (X,), dynamic_shapes=shapes)
+    found = engine.diff(MODEL, [(torch.randn(9, 37),), (torch.randn(3, 37),)], candidate=program)
+    assert found.first_wrong is None
+    assert found.sets == 2
+
+
+@pytest.mark.parametrize("reference", ["eager", "interpreter", engine.Config(isa="generic", pipeline=())])
+def test_other_references(reference):
+    found = engine.diff(MODEL, (X,), reference=reference)
+    assert [one.name for one in found.values] == ["relu", "add"]
+    assert max(one.error for one in found.values) < 1e-6
+    assert found.first_wrong is None
+
+
+def test_a_loaded_program_is_compared_without_its_model(tmp_path):
+    engine.compile(MODEL, (X,)).save(tmp_path / "p")
+    program = engine.load(tmp_path / "p")
+    found = engine.diff(program, (X,), reference="interpreter")
+    assert [one.name for one in found.values] == ["relu", "add"]
+    assert all(one.own is not None and not one.is_wrong for one in found.values)
+    with messages.raises(ConfigError):
+        engine.diff(program, (X,))
+    with messages.raises(ConfigError):
+        engine.diff(program, (X,), reference="interpreter", candidate=engine.Config())
+
+
+def test_what_another_runtime_shows_has_the_error_of_its_run():
+    found = engine.diff(MODEL, (X,), candidate=Shown({"relu": exact("relu"), "add": exact("add") * 1.5}))
+    assert [(one.name, one.own) for one in found.values] == [("relu", None), ("add", None)]
+    assert [one.error for one in found.values] == pytest.approx([0, 0.5], abs=1e-6)
+    assert found.worst.name == "add"
+    assert str(found).endswith("it was asked nicely")
+    assert list(found.tabulate()[0]) == ["value", "error"]
+
+
+def test_json_and_pictures(tmp_path):
+    found = engine.diff(MODEL, (X,))
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["first_wrong"] is None
+    assert [one["name"] for one in told["values"]] == ["relu", "add"]
+    for draw, name in ((found.plot, "a.png"), (found.heatmap, "b.svg")):
+        draw(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+class Unrelated:
+    """No model, and no side either."""
+
+
+@pytest.mark.parametrize(
+    ("error", "options"),
+    [
+        (ComparisonError, {"inputs": []}),
+        (ComparisonError, {"candidate": Shown({"mul": np.zeros(3)})}),
+        (ComparisonError, {"reference": Shown({})}),
+        (ConfigError, {"reference": "onnx"}),
+        (ConfigError, {"candidate": "eager"}),
+        (ConfigError, {"reference": Unrelated}),
+    ],
+    ids=["no-sets", "no-value", "empty", "unknown", "text", "class"],
+)
+def test_what_cannot_be_compared(error, options):
+    with messages.raises(error):
+        engine.diff(MODEL, **{"inputs": (X,), **options})
+
+
+def test_the_judge_evaluates_from_given_values_in_float64():
+    from engine import exporter
+
+    exported = Exported(exporter.export_with_torch(MODEL, (X,)), wide=True)
+    given = {"relu": np.ones((5, 70), np.float32), "x": X.numpy()}
+    expected = X.double() + MODEL.down.weight.double().sum(1) + MODEL.down.bias.double()
+    np.testing.assert_allclose(exported.evaluate("add", given), expected.detach(), rtol=1e-14)
+    moved = exported.evaluate("add", given, Noise(values=1e-3, seed=1)) - expected.detach().numpy()
+    assert 1e-5 < np.abs(moved).max() < 1e-1
+    assert exported.evaluate("add", given).dtype == np.float64
