@@ -1,4 +1,4 @@
-"""Nested inputs and outputs as JSON-able trees. Knows neither torch nor the engine.
+"""Nested inputs and outputs as JSON-able trees. Knows neither torch nor graphs.
 
 A tree is ``"*"`` (a leaf), ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": {key: tree}}``,
 ``{"namedtuple": "Class", "fields": {key: tree}}`` or ``{"object": "module.Class", "fields": {key: tree}}``. None,
@@ -13,6 +13,8 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
+
+from engine.errors import ConfigError
 
 Tree = Any
 LEAF = "*"
@@ -171,3 +173,17 @@ def check(tree: Tree, depth: int = 0) -> None:
         raise ValueError(f"not a tree: keys {sorted(map(str, tree))}")
     for child in children:
         check(child, depth + 1)
+
+
+def split_arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments, of a tuple of arguments or ``(tuple, dict)``; ConfigError for anything else."""
+    if isinstance(example_inputs, list):
+        example_inputs = tuple(example_inputs)
+    if not isinstance(example_inputs, tuple):
+        kind = type(example_inputs).__name__
+        raise ConfigError(f"example_inputs: expected a tuple of arguments, or (tuple, dict), got {kind}")
+    match example_inputs:
+        case (tuple() as args, dict() as kwargs):
+            return args, kwargs
+        case _:
+            return example_inputs, {}

@@ -9,7 +9,7 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, TensorArgument
 
-from engine.errors import ConfigError, InternalError, UnsupportedOp
+from engine.errors import InternalError, UnsupportedOp
 from engine.exporter import aten as _handlers  # noqa: F401  # imported to register its handlers
 from engine.exporter import trees
 from engine.exporter.context import Missing
@@ -21,6 +21,7 @@ from engine.exporter.torch_export import TorchExport, run_torch_export
 from engine.exporter.walk import Translated, Walk
 from engine.graph import Graph, Signature, Value
 from engine.sizes import Formula
+from engine.tree import split_arguments
 
 __all__ = ["TorchExport", "export", "export_with_torch", "translate"]
 
@@ -50,7 +51,7 @@ def export(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> Graph
 
 def export_with_torch(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> TorchExport:
     """The first half of `export`: run torch.export. Raises as `export`, except UnsupportedOp and InternalError."""
-    return run_torch_export(model, *_arguments(example_inputs), dynamic_shapes)
+    return run_torch_export(model, *split_arguments(example_inputs), dynamic_shapes)
 
 
 def begin_walk(model: TorchExport) -> Walk:
@@ -125,16 +126,3 @@ def _add_outputs(walk: Walk, program: ExportedProgram, results: Sequence[Transla
     graph.inputs += walk.states.values()
     graph.outputs += after.values()
     return slots
-
-
-def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(example_inputs, list):
-        example_inputs = tuple(example_inputs)
-    if not isinstance(example_inputs, tuple):
-        kind = type(example_inputs).__name__
-        raise ConfigError(f"example_inputs: expected a tuple of arguments, or (tuple, dict), got {kind}")
-    match example_inputs:
-        case (tuple() as args, dict() as kwargs):
-            return args, kwargs
-        case _:
-            return example_inputs, {}

@@ -12,6 +12,7 @@ from engine.graph import Graph, Node, Origin, Value
 from engine.inspect.exported import Exported
 from engine.memory import as_array
 from engine.runtime.program import Program
+from engine.tree import split_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +129,8 @@ def round_to(array: NDArray[Any], dtype: str) -> NDArray[Any]:
     return array.astype(dtypes.dtype(dtype).numpy)
 
 
-def name_inputs(program: Program, inputs: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+def name_inputs(program: Program, inputs: Any) -> dict[str, NDArray[Any]]:
     """The tensors of `inputs` by the names of the exported placeholders."""
+    args, kwargs = split_arguments(inputs)
     names = [name_of(value) for value in program.lowered.call_inputs]
-    return dict(zip(names, map(as_array, program.list_arguments(*inputs)), strict=True))
+    return dict(zip(names, map(as_array, program.list_arguments(*args, **kwargs)), strict=True))

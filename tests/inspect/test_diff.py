@@ -141,6 +141,13 @@ def test_sizes_may_differ_from_the_example():
     assert found.sets == 2
 
 
+def test_inputs_by_name():
+    found = engine.diff(MODEL, ((), {"x": X}))
+    assert [one.name for one in found.values] == ["relu", "add"]
+    other = Shown({"add": exact("add")})
+    assert engine.diff(MODEL, [((), {"x": X})], candidate=other).values[0].error < 1e-6
+
+
 @pytest.mark.parametrize("reference", ["eager", "interpreter", engine.Config(isa="generic", pipeline=())])
 def test_other_references(reference):
     found = engine.diff(MODEL, (X,), reference=reference)
