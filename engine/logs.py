@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 
 STAGES = ("export", "passes", "plan", "kernels", "run")
 _ROOT = logging.getLogger("engine")
 _ROOT.addHandler(logging.NullHandler())
 EXPORT, PASSES, PLAN, KERNELS, RUN = (_ROOT.getChild(stage) for stage in STAGES)
+_heard: list[logging.Handler] = []
+"""The handler that `listen` has added last."""
 LEVELS = ("debug", "info", "warning")
 VARIABLE, FILE_VARIABLE = "ENGINE_LOG", "ENGINE_LOG_FILE"
 
@@ -33,7 +36,7 @@ def parse(text: str) -> dict[str, int]:
 
 
 def listen(environment: Mapping[str, str] = os.environ) -> None:
-    """Do what the variables say. What they say wrong is a warning of the logger ``engine``, which Python prints."""
+    """Do what the variables say. What they say wrong is told on standard error."""
     text = environment.get(VARIABLE, "")
     if not text:
         return
@@ -42,10 +45,13 @@ def listen(environment: Mapping[str, str] = os.environ) -> None:
         path = environment.get(FILE_VARIABLE)
         handler = logging.FileHandler(path, encoding="utf-8") if path else logging.StreamHandler()
     except (ValueError, OSError) as error:
-        logging.basicConfig(level=logging.WARNING)
-        _ROOT.warning("%s is ignored: %s", VARIABLE, error)
+        sys.stderr.write(f"engine: {VARIABLE} is ignored: {error}\n")
         return
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
+    for stage in STAGES:
+        for former in _heard:
+            _ROOT.getChild(stage).removeHandler(former)
+    _heard[:] = [handler]
     for stage, level in levels.items():
         logger = _ROOT.getChild(stage)
         logger.setLevel(level)

@@ -136,8 +136,8 @@ class Comparison:
         widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines += [
-            f"{one.name or 'result'}: {one.nan} elements where one has NaN and {one.inf} where one has an infinity "
-            "that the other has not"
+            f"{one.name or 'result'}: {one.nan} elements with a NaN that counts as a difference, and {one.inf} with an "
+            "infinity that only one has"
             for one in self.differences
             if one.nan or one.inf
         ]
@@ -229,7 +229,7 @@ def _compare(
     coarse = max((str(array.real.dtype) for array in (result, expected)), key=_epsilon)
     usual = TOLERANCES.get(coarse, (0.0, 0.0))
     atol, rtol = (usual[0] if atol is None else atol), (usual[1] if rtol is None else rtol)
-    ours, theirs = _wide(result), _wide(expected)
+    ours, theirs = widen(result), widen(expected)
     nan = np.isnan(ours) != np.isnan(theirs) if equal_nan else np.isnan(ours) | np.isnan(theirs)
     inf = (np.isinf(ours) | np.isinf(theirs)) & (ours != theirs) & ~nan
     finite = np.isfinite(ours) & np.isfinite(theirs)
@@ -262,7 +262,13 @@ def _compare(
     )
 
 
-def _wide(array: NDArray[Any]) -> NDArray[Any]:
+def widen(array: NDArray[Any]) -> NDArray[Any]:
+    """`array` in a type that has all of its values and their differences, but for the lowest bits of 64-bit integers.
+
+    Where the platform's long double has 64 bits of mantissa or more, it has these, too.
+    """
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        return array.astype(np.longdouble)
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
@@ -288,7 +294,7 @@ def _cosine(one: NDArray[Any], other: NDArray[Any]) -> float | None:
 
 def _errors(result: NDArray[Any], expected: NDArray[Any]) -> NDArray[Any]:
     """Absolute errors; NaN where one is not finite."""
-    ours, theirs = _wide(result), _wide(expected)
+    ours, theirs = widen(result), widen(expected)
     with np.errstate(invalid="ignore"):
         error = np.abs(ours - theirs)
     return np.where(np.isfinite(ours) & np.isfinite(theirs), error, np.nan)

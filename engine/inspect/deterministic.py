@@ -46,15 +46,17 @@ def deterministic(seed: int = 0) -> Iterator[dict[str, Any]]:
         usual = torch.are_deterministic_algorithms_enabled()
         restored.callback(torch.use_deterministic_algorithms, usual, warn_only=warns)
         restored.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-        for name in ("deterministic", "benchmark", "allow_tf32"):
-            restored.callback(setattr, cudnn, name, getattr(cudnn, name))
+        restored.enter_context(  # which also works where torch's tests have frozen these flags
+            cudnn.flags(
+                enabled=cudnn.enabled, benchmark=False, benchmark_limit=None, deterministic=True, allow_tf32=False
+            )
+        )
         restored.callback(_set_variable, _WORKSPACE, os.environ.get(_WORKSPACE))
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002  # the generator that models use
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True)
         torch.set_float32_matmul_precision("highest")
-        cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = True, False, False
         os.environ.setdefault(_WORKSPACE, ":4096:8")
         yield {
             "seed of random, numpy, torch": seed,

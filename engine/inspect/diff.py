@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine import targets
 from engine.compiler import compile  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
 from engine.errors import ComparisonError, ConfigError, MissingPackageError
@@ -212,6 +213,12 @@ def diff(
         from engine import exporter
 
         exported = exporter.export_with_torch(model, sets[0])
+    for side, found in (("reference", reference), ("candidate", candidate)):
+        if not (found is None or isinstance(found, str | Config | Program) or _is_runner(found)):
+            what = f"{type(found).__name__}, part of which torch runs" if hasattr(found, "trace") else repr(found)
+            raise ConfigError(f"diff: {side}: expected a Config, a Program or what shows values, got {what}")
+        if _is_runner(found) and exported is not None and exported.program.graph_signature.buffers_to_mutate:
+            raise ConfigError(f"diff: {side}: the model writes to buffers, which {_label(found)} does not show")
     names = labels or (_label(reference), _label(candidate))
     with deterministic() if exported is not None else nullcontext():
         if isinstance(candidate, Program | Config | None):
@@ -242,7 +249,7 @@ def _compare(
     candidate: Any, reference: Any, exported: TorchExport | None, sets: Sequence[Any], labels: tuple[str, str]
 ) -> Diff:
     """Errors in the run alone: another runtime does not run a node by itself."""
-    if not _is_runner(candidate):
+    if isinstance(candidate, str):
         raise ConfigError(f"diff: candidate: expected a Config, a Program or what shows values, got {candidate!r}")
     assert exported is not None  # noqa: S101  (a program is no candidate of this kind)
     side = _reference(reference, None, exported, sets[0])
@@ -280,17 +287,16 @@ def _label(side: Any) -> str:
         return side
     if _is_runner(side):
         return str(side.label)
-    config = side.config if isinstance(side, Program) else side or Config()
-    usual = Config()
+    config = targets.resolve(side.config if isinstance(side, Program) else side or Config())
+    usual = targets.resolve(Config(target=config.target))
     changed = [f"{n}={v}" for n, v in vars(config).items() if v != getattr(usual, n)]
+    changed += [] if config.target == Config().target else [f"target={config.target}"]
     return f"engine[{','.join(changed)}]" if changed else "engine"
 
 
 def _program(side: Any, exported: TorchExport | None, inputs: tuple[Any, ...]) -> Program:
     if isinstance(side, Program):
         return side
-    if side is not None and not isinstance(side, Config):
-        raise ConfigError(f"diff: expected a Config, a Program or what shows values, got {side!r}")
     if exported is None:
         raise ConfigError("diff: a Config needs the model to compile, and there is a program alone; give a Program")
     compiled = compile(exported.program, inputs, side)

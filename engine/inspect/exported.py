@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.memory import as_array
 from engine.runtime.trace import Keep, Kind, NodeTrace, Trace, ValueTrace, summarise
+from engine.tree import split_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +39,7 @@ class _Call(NamedTuple):
     kwargs: Any
     inputs: tuple[str, ...]
     is_weight: bool = False
+    is_tensor: bool = True
 
 
 class Noise(NamedTuple):
@@ -71,6 +73,7 @@ class Exported:
         self._calls: dict[str, _Call] = {}
         self._places: dict[str, tuple[str, str]] = {}
         self._inputs = [node.name for node in list_user_inputs(export.program)]
+        self._keywords = export.program.call_spec.in_spec.children()[1].context
         held = list_held(export.program)
         module = export.program.graph_module
         env: dict[Any, Any] = {}
@@ -108,12 +111,15 @@ class Exported:
                 env[node] = self._flatten(body, dict(zip(placeholders, values, strict=True)), (*inside, node.name))
             elif node.target is operator.getitem and isinstance(args[0], _Ref):
                 of, index = args
-                env[node] = self._add(_Call(f"{of.name}[{index}]", operator.getitem, args, {}, (of.name,)))
+                made = _is_tensor(node)
+                env[node] = self._add(
+                    _Call(f"{of.name}[{index}]", operator.getitem, args, {}, (of.name,), is_tensor=made)
+                )
             elif node.target is operator.getitem:
                 env[node] = args[0][args[1]]
             else:
                 names = tuple(one.name for one in _leaves((args, kwargs)) if isinstance(one, _Ref))
-                env[node] = self._add(_Call(name, node.target, args, kwargs, names))
+                env[node] = self._add(_Call(name, node.target, args, kwargs, names, is_tensor=_is_tensor(node)))
                 self._places[name] = module_of(node), shorten(from_trace(node.meta.get("stack_trace")))
         (outputs,) = module.graph.output_node().args
         return list(map_arg(outputs, env.__getitem__))
@@ -127,11 +133,12 @@ class Exported:
         order, _ = self._order(self._outputs, {})
         return [name for name in order if self._calls[name].function is not None]
 
-    def name_inputs(self, inputs: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    def name_inputs(self, inputs: Any) -> dict[str, NDArray[Any]]:
         """The tensors of `inputs` by the names of their placeholders."""
         from engine.exporter.torch_internals import tree_leaves
 
-        leaves = zip(self._inputs, tree_leaves(inputs), strict=True)
+        args, kwargs = split_arguments(inputs)
+        leaves = zip(self._inputs, tree_leaves((args, [kwargs[name] for name in self._keywords])), strict=True)
         return {name: as_array(leaf) for name, leaf in leaves if hasattr(leaf, "dtype")}
 
     def locate(self, name: str) -> tuple[str, str]:
@@ -153,10 +160,14 @@ class Exported:
         import torch
 
         given = self.name_inputs(inputs)
-        names = [name for name in self.names if not any(one.startswith(f"{name}[") for one in self.names)]
+        names = [name for name in self.names if self._calls[name].is_tensor]
         selected = keep.select([(name, self.locate(name)[0]) for name in names], len(names))
         wanted = {name for number, name in enumerate(names) if number in selected | keep.positions}
         known = {name: _trace_value(name, "input", array, ("", ""), is_kept=False) for name, array in given.items()}
+        for name, call in self._calls.items():
+            if call.function is None and isinstance(call.args, torch.Tensor):
+                stored: Kind = "weight" if call.is_weight else "constant"
+                known[name] = _trace_value(name, stored, as_array(self._widen(call.args)), ("", ""), is_kept=False)
         nodes: list[NodeTrace] = []
         positions = {name: number for number, name in enumerate(names)}
         children: dict[str, dict[int, None]] = {}
@@ -164,8 +175,6 @@ class Exported:
             for one in self._list_read(name):
                 children.setdefault(one, {})[positions[name]] = None
         for name, value in self._compute(names, given, Noise()):
-            if not isinstance(value, torch.Tensor):
-                continue
             kind: Kind = "output" if name in self._outputs else "computed"
             place, read = self.locate(name), self._list_read(name)
             known[name] = _trace_value(name, kind, as_array(value), place, is_kept=name in wanted)
@@ -175,7 +184,8 @@ class Exported:
             after = tuple(children.get(name, ()))
             own = (known[name],)
             nodes.append(NodeTrace(positions[name], str(made), {}, (), values, own, parents, after, "cpu", 0.0, *place))
-        return Trace(tuple(nodes), tuple(known[name] for name in given))
+        stored_ones = (one for one in known.values() if one.kind in ("weight", "constant"))
+        return Trace(tuple(nodes), tuple(known[name] for name in given), tuple(stored_ones))
 
     def _list_read(self, name: str) -> tuple[str, ...]:
         """What a call reads; for one of several results, what the call of all reads."""
@@ -316,6 +326,12 @@ def _leaves(value: Any) -> Iterator[Any]:
         return
     for one in value:
         yield from _leaves(one)
+
+
+def _is_tensor(node: Any) -> bool:
+    import torch
+
+    return isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _attribute(module: Any, target: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from engine.graph import Graph, Node, Value
-from engine.inspect.compare import Comparison, compare
+from engine.inspect.compare import Comparison, compare, widen
 from engine.inspect.exported import Exported, Noise
 from engine.inspect.part import Bound, Part, cut, exceed, find_storage
 from engine.inspect.sides import Arrays, Run, Runner, allocate, name_inputs, name_of, round_to
@@ -104,8 +104,8 @@ class Judge:
         theirs = dict(ours)
         for number, inputs in enumerate(sets):
             given = name_inputs(self._program, inputs)
+            run = Run(self._program, {**ours, **given})  # which checks the inputs
             reference = {**self._reference.values(self._names, {**theirs, **given}), **theirs, **given}
-            run = Run(self._program, {**ours, **given})
             parts = _list_parts(run.graph, reference)
             self._compare_run(run, parts, reference)
             for part in parts:
@@ -161,7 +161,7 @@ class Judge:
         """Run a part alone on the reference's values, rounded to the types of the program."""
         given = {name_of(value): reference[name_of(value)] for value in run.graph.inputs}
         given |= {name_of(leaf): round_to(reference[name_of(leaf)], leaf.dtype) for leaf in part.leaves}
-        leaves = [np.ascontiguousarray(_view(leaf, given[name_of(leaf)], run)) for leaf in part.leaves]
+        leaves = [np.asarray(_view(leaf, given[name_of(leaf)], run), order="C") for leaf in part.leaves]
         results = allocate(part.graph.outputs)
         run.specialised.executable_of(part.graph).run(leaves, results)
         bound = Bound(part, self._storage)
@@ -239,7 +239,7 @@ def _evaluate_definition(graph: Graph, leaves: Sequence[NDArray[Any]], position:
 
 def measure(result: NDArray[Any], expected: NDArray[Any]) -> float:
     """Root of the mean squared difference over that of `expected`; infinite if NaNs and infinities differ."""
-    ours, theirs = result.astype(np.float64), expected.astype(np.float64)
+    ours, theirs = widen(result), widen(expected)
     finite = np.isfinite(theirs)
     if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True) or not np.isfinite(ours[finite]).all():
         return float("inf")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -14,15 +15,16 @@ import numpy as np
 
 from engine import dtypes
 from engine.graph import Graph, Node, Value
+from engine.inspect.compare import widen
 from engine.inspect.exported import Noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PROBES = 4
-"""Evaluations with noise, from which the sensitivity of each element is estimated."""
-STEP = 2.0**-12
-"""Relative size of the noise where the result is computed in float64."""
+"""Evaluations with noise, from which the sensitivity of each element is estimated. With noise in values there are as
+many with the opposite noise: an element at a jump, such as one that is rounded to an integer, crosses it in one of two.
+"""
 _SAFETY = 64
 """Units of roundoff beside one for each term of a sum: for the estimate, and for functions such as exp."""
 _SPREAD = 8
@@ -100,16 +102,17 @@ def _copy(name: str, nodes: tuple[Node, ...], leaves: tuple[Value, ...], made: t
 class Bound:
     """How far results of `part` may be from those of exact arithmetic on the same leaves.
 
-    Of an element y, whose sensitivity is s:
+    Of an element y:
 
-        bound = (sum of the nodes' K + 64) u s + 4 (sum of u' over other rounding points) s + u" |y| + 8 m
+        bound = 2 d + u" |y| + 8 m
 
-    K is the number of terms of the node's longest sum, u the unit roundoff of the type in which its kernels sum, u' and
-    u" that of the element types at its rounding points, the last of which is that of the result. s estimates by how
-    much y moves, relative to the size of the change, if every value that it is computed from is changed at random by a
-    share of itself: a sum of large terms that cancel may be wrong by more than its size tells. Where there are sums, s
-    is at least its root mean square over the tensor, and that of y. m, likewise, is how far y moves if the weights, and
-    what the part quantises, are rounded at random as coarsely as they are stored.
+    d is the most that y moves in a few evaluations in which every value that it is computed from is changed at random
+    by about a share (K + 64) u + 4 u' of itself: a sum of large terms that cancel may be wrong by more than its size
+    tells, and an element at a jump by the whole jump. K is the number of terms of a node's longest sum, u the unit
+    roundoff of the type in which its kernels sum, u' and u" that of the element types at its rounding points, the
+    last of which is that of the result; (K + 64) u and u' are summed over nodes and points. Where there are sums, d
+    is at least its root mean square over the tensor, and the share of that of y. m, likewise, is how far y moves if
+    the weights, and what the part quantises, are rounded at random as coarsely as they are stored.
 
     `stored` is how coarsely `find_storage` says that weights of the program are stored. A pass may have decoded them.
     """
@@ -129,7 +132,7 @@ class Bound:
             given = max(given, 1 / 254 if compute == "int8" else 0.0)
             reads_weights |= any(one is not None and one.is_constant and len(one.shape) > 1 for one in node.inputs)
         self.storage = stored._replace(quantised=stored.quantised if reads_weights else 0.0, given=given)
-        self._step = max([STEP, *(8 * roundoff(value.dtype) for value in part.leaves)])
+        self._least = max((8 * roundoff(value.dtype) for value in part.leaves), default=0.0)
 
     @property
     def is_coarse(self) -> bool:
@@ -143,13 +146,16 @@ class Bound:
 
         Without `stored`, `expected` is of the weights as they are stored, and m is 0.
         """
-        moved = self._find_largest(expected, evaluate, Noise(self._step)) / self._step
-        if self._has_sums:
-            moved = np.maximum(moved, _mean_square(expected))
-        bound = (self._sums + 4 * self._points) * moved
+        share = self._sums + 4 * self._points
+        # Where values have few digits, smaller noise would be rounded away; the move is then taken to be proportional.
+        step = share if stored else max(share, self._least)
+        scale = 2 * share / step if step else 0.0
+        bound = self._find_largest(expected, evaluate, Noise(step)) * scale
         found = dtypes.dtype(dtype)
         if found.kind != "float":
-            return np.where(moved > 0, np.inf, 0.0)  # an integer that rounding may change is not judged
+            return np.where(bound > 0, np.inf, 0.0)  # an integer that rounding may change is not judged
+        if self._has_sums:
+            bound = np.maximum(bound, share * _mean_square(expected))
         size = np.where(np.isfinite(expected), np.abs(expected), 0.0)
         bound += 2.02 * roundoff(dtype) * size + float(ml_dtypes.finfo(found.numpy).smallest_normal)
         if stored and self.is_coarse:
@@ -162,8 +168,8 @@ class Bound:
         """How far each element moves at most in a few evaluations; infinite for one that becomes no number."""
         found = np.zeros(expected.shape)
         with np.errstate(all="ignore"):
-            for seed in range(1, PROBES + 1):
-                other = evaluate(noise._replace(seed=seed)).astype(np.float64)
+            for seed, sign in product(range(1, PROBES + 1), (1, -1) if noise.values else (1,)):
+                other = evaluate(noise._replace(seed=seed, values=sign * noise.values)).astype(np.float64)
                 change = np.abs(other - expected)
                 same = (other == expected) | (np.isnan(other) & np.isnan(expected))
                 found = np.maximum(found, np.where(same, 0.0, np.where(np.isnan(change), np.inf, change)))
@@ -189,8 +195,14 @@ def _mean_square(array: NDArray[Any]) -> float:
 
 
 def exceed(result: NDArray[Any], expected: NDArray[Any], bound: NDArray[Any]) -> NDArray[Any]:
-    """The error of each element over its bound; infinite where only one has a NaN, or this infinity."""
-    ours, theirs = result.astype(np.float64), expected.astype(np.float64)
+    """The error of each element over its bound; infinite where only one has a NaN, or this infinity.
+
+    What is beyond the range of the result's type is infinite in it.
+    """
+    ours, theirs = widen(result), widen(expected)
+    if dtypes.from_numpy(result.dtype).kind == "float":
+        most = float(ml_dtypes.finfo(result.dtype).max)
+        theirs = np.where(np.abs(theirs) > most, np.copysign(np.inf, theirs), theirs)
     with np.errstate(all="ignore"):
         equal = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         ratio = np.abs(ours - theirs) / bound

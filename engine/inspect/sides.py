@@ -93,9 +93,10 @@ class Run:
         self.specialised = program.for_arguments([inputs[name_of(value)] for value in graph.call_inputs])
         self.graph: Graph = self.specialised.graph
         self.inputs, self.states = (
-            [np.ascontiguousarray(round_to(inputs[name_of(value)], value.dtype)) for value in group]
+            [np.asarray(round_to(inputs[name_of(value)], value.dtype), order="C") for value in group]
             for group in (graph.call_inputs, graph.state_inputs)
         )
+        self.specialised.boundary.check(self.inputs)
 
     @property
     def kernels(self) -> dict[Node | None, str]:
@@ -126,7 +127,8 @@ def name_of(value: Value) -> str:
 
 def round_to(array: NDArray[Any], dtype: str) -> NDArray[Any]:
     """`array` in the element type `dtype`."""
-    return array.astype(dtypes.dtype(dtype).numpy)
+    with np.errstate(over="ignore"):
+        return array.astype(dtypes.dtype(dtype).numpy)
 
 
 def name_inputs(program: Program, inputs: Any) -> dict[str, NDArray[Any]]:

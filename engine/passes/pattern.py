@@ -230,9 +230,21 @@ def _rewrite(graph: Graph, root: Node, rule: Rule, users: Mapping[Value, list[No
         new = rule.rewrite(graph, found)
         if new is not None:
             graph.replace(root.outputs[0], new)
-            graph.remove(found.nodes)
+            graph.remove(_list_unread(graph, found.nodes))
             return True
     return False
+
+
+def _list_unread(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Those of `nodes` that no other node reads: a new node may still read a value that its old one read twice."""
+    gone = list(nodes)
+    while True:
+        inside = set(map(id, gone))
+        read = {value for node in graph.nodes if id(node) not in inside for value in node.inputs}
+        kept = [node for node in gone if not any(value in read for value in node.outputs)]
+        if len(kept) == len(gone):
+            return gone
+        gone = kept
 
 
 def _private(graph: Graph, node: Node, inner: set[int], users: Mapping[Value, list[Node]]) -> bool:

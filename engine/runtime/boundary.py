@@ -86,9 +86,13 @@ class Boundary:
             self._meet_torch()
         flat = self.is_flat and not kwargs and len(args) == len(self.input_types)
         leaves = list(args) if flat else self.list_leaves(args, kwargs)
+        self.check(leaves)
+        return leaves
+
+    def check(self, leaves: Sequence[Any]) -> None:
+        """Raises as `flatten_arguments`, for tensors or arrays in the order of the graph's inputs."""
         for position, leaf in enumerate(leaves):
             self._check(position, leaf)
-        return leaves
 
     def sizes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
         """What the sizes that differ from call to call are in this one, in the order of the graph's symbols.

@@ -67,7 +67,8 @@ class ValueTrace:
     """One value of a traced run.
 
     Attributes:
-        name: in the program's graph.
+        name: of the exported value that it equals; of the others of these, and of those that equal none, the name in
+            the program's graph behind a ``%``. Inputs and weights have their own names.
         kind: a ``weight`` is a parameter of the model or made of one; other constants, such as masks, are ``constant``.
             A value that the program returns is an ``output``, also where nodes read it.
         dtype, shape: of its elements.
@@ -313,11 +314,28 @@ def _whole_number(value: Any) -> int:
     return operator.index(value)
 
 
-def names_of(value: Value, node: Node | None) -> tuple[str, ...]:
-    """All names that `keep` may have for a value of a graph, which `node` makes."""
+def name_values(graph: Graph) -> dict[Value, str]:
+    """The name of each value that a node makes: that of the exported value that it equals.
+
+    Where several equal one, the first with the fewest views has its name. Other values have their own name in the graph
+    behind a ``%``, because the same word may be the name of an exported value.
+    """
+    nearest: dict[str, Value] = {}
+    made = [value for node in graph.nodes for value in node.outputs]
+    for value in made:
+        if (origin := value.origin) is not None:
+            known = nearest.setdefault(origin.value, value).origin
+            if known is not None and len(origin.view) < len(known.view):
+                nearest[origin.value] = value
+    named = {value: name for name, value in nearest.items()}
+    return {value: named.get(value, f"%{value.name}") for value in made}
+
+
+def names_of(value: Value, name: str, node: Node | None) -> tuple[str, ...]:
+    """All names that `keep` may have for a value of a graph called `name`, which `node` makes."""
     origin = value.origin
     exported = () if origin is None else (origin.value, origin.module)
-    return (value.name, *exported, *(() if node is None else (node.source.module,)))
+    return (name, *exported, *(() if node is None else (node.source.module,)))
 
 
 # --- recording a graph ----------------------------------------------------------------------------------------------
@@ -331,7 +349,11 @@ class Recorder:
         makers = {value: (number, node) for number, node in enumerate(graph.nodes) for value in node.outputs}
         self._makers = {value: number for value, (number, _) in makers.items()}
         values = [*graph.inputs, *makers]
-        names = [names_of(value, makers[value][1] if value in makers else None) for value in values]
+        self._names = name_values(graph)
+        names = [
+            names_of(value, self._names.get(value, value.name), makers[value][1] if value in makers else None)
+            for value in values
+        ]
         self._kept = {values[number] for number in keep.select(names, len(graph.nodes))}
         for position in keep.positions:
             node = graph.nodes[position]
@@ -386,7 +408,7 @@ class Recorder:
                 statistics = lambda: made  # noqa: E731
             origin = value.origin
             self._known[value] = ValueTrace(
-                value.name,
+                self._names.get(value, value.name),
                 kind,
                 value.dtype,
                 tuple(value.shape),
@@ -410,7 +432,8 @@ class Recorder:
 
 def list_names(graph: Graph) -> list[tuple[str, ...]]:
     """The names of what each node of `graph` makes, for `Keep.select`."""
-    return [names_of(value, node) for node in graph.nodes for value in node.outputs]
+    names = name_values(graph)
+    return [names_of(value, names[value], node) for node in graph.nodes for value in node.outputs]
 
 
 def renumber(node: NodeTrace, first: int) -> NodeTrace:

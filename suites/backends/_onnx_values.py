@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suites.harness.errors import Refused
+
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
@@ -37,7 +39,10 @@ def write(program: ExportedProgram, names: Collection[str], plain: Path, more: P
         logging.getLogger(logger).setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        made = torch.onnx.export(program, dynamo=True, external_data=True, optimize=False)
+        try:
+            made = torch.onnx.export(program, dynamo=True, external_data=True, optimize=False)
+        except torch.onnx.OnnxExporterError as error:
+            raise Refused(f"torch.onnx cannot export the model: {type(error.__cause__ or error).__name__}") from error
     assert made is not None  # noqa: S101  # as torch types it
     made.save(plain, external_data=True)
     model: Any = onnx.load(plain, load_external_data=False)

@@ -53,7 +53,7 @@ app.command("trace", epilog="Example: enginebench trace bert --set sequence=16 -
     trace.command
 )
 
-app.command("diff", epilog="Example: enginebench diff bert --set sequence=16 --candidate 'engine[precision=bf16]'")(
+app.command("diff", epilog="Example: enginebench diff bert --set sequence=16 --candidate 'engine\\[precision=bf16]'")(
     diff.command
 )
 

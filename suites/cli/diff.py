@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from suites import models
 from suites.cli import sides, targets
 from suites.cli.output import JsonFlag, console, path_option, print_json, print_table, stdout_as_stderr, whole_number
-from suites.harness.errors import UsageError
+from suites.harness.errors import Refused, UsageError
 from suites.harness.present.terminal import write_paragraph
 
 
@@ -21,13 +21,13 @@ def command(
     reference: Annotated[
         str,
         typer.Option(
-            help="What is right: eager64, eager, interpreter, engine[...], engine@REV or a runtime.", metavar="LABEL"
+            help="What is right: eager64, eager, interpreter, engine\\[...], engine@REV or a runtime.", metavar="LABEL"
         ),
     ] = "eager64",
     candidate: Annotated[
         str,
         typer.Option(
-            help="What is looked at: engine[precision=bf16,isa=avx2], or a runtime, such as onnxruntime.",
+            help="What is looked at: engine\\[precision=bf16,isa=avx2], or a runtime, such as onnxruntime.",
             metavar="LABEL",
         ),
     ] = "engine",
@@ -65,12 +65,14 @@ def command(
                 sides.read(one, f"--{name}", case) for name, one in (("reference", reference), ("candidate", candidate))
             ]
             result = engine.diff(program, given, *two, labels=(reference, candidate))
-        except EngineError as error:
+        except (EngineError, Refused) as error:
             raise UsageError(str(error)) from None
-    if plot is not None:
-        result.plot(plot)
-    if heatmap is not None:
-        result.heatmap(heatmap)
+    for option, path, draw in (("--plot", plot, result.plot), ("--heatmap", heatmap, result.heatmap)):
+        try:
+            if path is not None:
+                draw(path)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{option} {path}: {error}") from None
     if as_json:
         print_json({"model": model, "arguments": arguments, **result.to_dict()})
         return

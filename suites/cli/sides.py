@@ -54,6 +54,7 @@ def read(label: str, option: str, case: Case) -> Any:
     if ref.name not in registry.BACKENDS:
         raise UsageError(f"{option}: unknown {label!r}; expected {', '.join(PLAIN)}, engine[...] or a runtime")
     kind = registry.load(ref)
+    registry.check(BackendRef(ref.name, options))
     if kind is Engine:
         return _compile(Engine(case.threads, options), precision, case)
     if kind.show is Backend.show:

@@ -74,12 +74,17 @@ def command(
     bad = trace.first_bad(limit)
     kept = trace.kept
     if npz is not None:
-        np.savez(npz, **kept)  # type: ignore[arg-type]  # whose named parameters no value is called like
+        try:
+            with npz.open("wb") as file:
+                np.savez(file, **kept)  # type: ignore[arg-type]  # whose named parameters no value is called like
+        except OSError as error:
+            raise UsageError(f"--npz {npz}: {error.strerror}") from None
     if as_json:
         found = {"first_bad": None if bad is None else {"what": bad.what, "value": bad.value.name, "text": str(bad)}}
         print_json({"model": model, "precision": precision, **trace.to_dict(), **found})
         return
-    print_table([_tabulate(node) for node in trace.nodes if not keep or node.name in kept])
+    if rows := [_tabulate(node) for node in trace.nodes if not keep or node.name in kept]:
+        print_table(rows)
     if npz is not None:
         print(f"wrote {len(kept)} arrays to {npz}")
     write_paragraph(console(), f"First bad value: {bad}." if bad else "No value has a NaN or an infinity of its own.")

@@ -69,6 +69,20 @@ def test_a_name_of_the_exported_graph_keeps_its_value():
     np.testing.assert_allclose(kept, model(X)[1][0].detach(), rtol=1e-6)
 
 
+def test_a_value_of_the_program_is_not_called_as_another_one_of_the_exported_graph():
+    """The program's own names begin with %: here %linear_1 is the exported relu."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU()).eval()
+    program = engine.compile(model, (X,))
+    made = {value.name: value.exported for node in program.trace(X).nodes for value in node.outputs}
+    assert made == {"relu": "relu", "relu_1": "relu_1"}
+    for name in made:
+        (ours,), (exact,) = (
+            t.kept.values() for t in (program.trace(X, keep=[name]), engine.trace(model, (X,), [name]))
+        )
+        np.testing.assert_allclose(ours, exact, atol=1e-6)
+
+
 def test_patterns_and_positions_go_together(program):
     names = set(program.trace(X, keep=["blocks.0*"]).kept)
     both = set(program.trace(X, keep=["blocks.0*", 0]).kept)

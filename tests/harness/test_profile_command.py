@@ -8,6 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
+from suites.cli import compiled as compiled_model
 from suites.cli import main, profile
 from suites.harness.errors import Unavailable
 from suites.harness.judge import stats
@@ -99,13 +100,13 @@ def test_each_backend_shows_its_share_of_the_roof(capsys, measured):
 def test_a_model_is_profiled_in_the_precision_that_is_asked_for(
     capsys, measured, monkeypatch, precision, dtype, of_config
 ):
-    compiled, seen = profile.Engine.compiled, []
+    compiled, seen = compiled_model.Engine.compiled, []
 
     def note(backend, module, inputs):
         seen.append(({str(t.dtype) for t in (*module.parameters(), *inputs)}, backend.config().get("precision")))
         return compiled(backend, module, inputs)
 
-    monkeypatch.setattr(profile.Engine, "compiled", note)
+    monkeypatch.setattr(compiled_model.Engine, "compiled", note)
     with pytest.raises(SystemExit) as ended:
         main([*PROFILE, "--precision", precision, "--json"])
     assert not ended.value.code
@@ -154,7 +155,7 @@ def test_the_model_runs_on_the_device_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(Cuda, "unavailable", lambda _self: None)
     monkeypatch.setattr(Cuda, "place", lambda _self, value: tuple(one.to("meta") for one in value))
     monkeypatch.setattr(Cuda, "place_model", lambda _self, module: module.to("meta"))
-    monkeypatch.setattr(profile.Engine, "compiled", compiled)
+    monkeypatch.setattr(compiled_model.Engine, "compiled", compiled)
     with pytest.raises(SystemExit):
         main(["profile", "mlp", "--set", "widths=16-16", "--device", "cuda"])
     assert asked == [("triton", "meta", "meta")]

@@ -94,7 +94,7 @@ def test_nan_and_infinities_must_be_in_the_same_places():
     both = np.array([nan, 1.0])
     assert not only(both, both).is_close
     assert only(both, both, equal_nan=True).is_close
-    assert "1 elements where one has NaN" in str(engine.compare(both, both))
+    assert "1 elements with a NaN that counts as a difference" in str(engine.compare(both, both))
 
 
 def test_complex_numbers_differ_by_the_magnitude_of_their_difference():
@@ -161,3 +161,10 @@ def test_a_heat_map_shows_each_large_error(tmp_path):
 def test_a_number_and_a_tensor_without_axes():
     assert only(torch.tensor(2.0), 2.0).is_close
     assert str(engine.compare(3.0, 2.0)).splitlines()[1].split()[0] == "result"
+
+
+def test_integers_of_64_bits_are_compared_exactly():
+    found = engine.compare(np.array([2**62 + 1, 5]), np.array([2**62, 5]))
+    (one,) = found.differences
+    assert (one.max_abs, one.beyond, one.worst) == (1, 0.5, (0,))
+    assert engine.compare(np.array([2**62 + 1]), np.array([2**62 + 1])).is_close

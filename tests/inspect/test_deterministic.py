@@ -45,6 +45,14 @@ def test_a_block_draws_the_same_numbers_again_and_those_outside_go_on():
     assert [first, torch.rand(())] == expected.tolist()
 
 
+def test_flags_that_torch_has_frozen_are_set_too(monkeypatch):
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)  # as disable_global_flags does
+    with engine.deterministic():
+        assert torch.backends.cudnn.deterministic
+        assert not torch.backends.cudnn.allow_tf32
+    assert not torch.backends.cudnn.deterministic
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_all_settings_are_restored(fails):
     torch.use_deterministic_algorithms(True, warn_only=True)

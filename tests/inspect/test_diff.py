@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import engine
-from engine.errors import ComparisonError, ConfigError
+from engine.errors import ComparisonError, ConfigError, ShapeError
 from engine.inspect.exported import Exported, Noise
 from engine.inspect.sides import Run
 from engine.runtime.specialised import Specialised
@@ -177,6 +177,92 @@ def test_what_another_runtime_shows_has_the_error_of_its_run():
     assert list(found.tabulate()[0]) == ["value", "error"]
 
 
+class Calls(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
+
+    def forward(self, *arguments, **named):
+        return self._function(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda x: torch.clamp(torch.round(x / 0.1), -128, 127) * 0.1, torch.arange(-200, 200) * 0.05),
+        (lambda x: torch.floor(x * (1 / 49.0) * 7), torch.arange(400).float()),
+        (lambda x: (x * 0.1 * 5 > 0.5).float() + torch.sign(x - 2), torch.arange(400).float()),
+    ],
+    ids=["round", "floor", "compare"],
+)
+def test_an_element_at_a_jump_is_not_judged(function, x):
+    assert engine.diff(Calls(function).eval(), (x,)).first_wrong is None
+
+
+def test_what_is_beyond_the_type_of_the_model_is_infinite_there():
+    x = torch.randn(16, 32, generator=torch.Generator().manual_seed(0))
+    found = engine.diff(Calls(lambda x: torch.exp(x * 60)).eval(), (x,))
+    assert found.first_wrong is None
+    assert found.worst.error == np.inf, "the run has infinities that float64 has not"
+
+
+def test_inputs_of_another_shape_are_refused():
+    model = Calls(torch.exp).eval()
+    with messages.raises(ShapeError):
+        engine.diff(model, [(torch.randn(3, 8),), (torch.randn(1, 8),)])
+    program = engine.compile(model, (torch.randn(3, 8),))
+    with messages.raises(ShapeError):
+        engine.diff(program, (torch.randn(4, 8),), reference="interpreter")
+
+
+def test_keywords_may_come_in_any_order():
+    model = Calls(lambda x, a, b: x * a - b).eval()
+    x, a, b = torch.ones(3), torch.full((3,), 2.0), torch.full((3,), 5.0)
+    seen = []
+
+    class Runtime(Shown):
+        def values(self, names, inputs):
+            seen.append({name: float(array[0]) for name, array in inputs.items()})
+            return {"sub": np.full(3, -3.0)}
+
+    found = engine.diff(model, [((x,), {"a": a, "b": b}), ((x,), {"b": b, "a": a})], candidate=Runtime({}))
+    assert [list(one.values()) for one in seen] == [[1, 2, 5], [1, 2, 5]]
+    assert found.values[-1].error == 0
+
+
+def test_a_constant_mask_is_no_bad_value_of_the_exported_program_either():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.full((4, 4), -torch.inf).triu(1))
+            self.scale = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return torch.softmax(x * self.scale + self.mask, -1)
+
+    model, x = Masked().eval(), torch.randn(4, 4)
+    assert engine.trace(model, (x,)).first_bad() is None
+    with torch.no_grad():
+        model.scale[1] = torch.nan
+    bad = engine.trace(model, (x,)).first_bad()
+    assert (bad.node, bad.value.kind, bad.what) == (None, "weight", "NaN")
+
+
+def test_positions_of_the_exported_program_are_those_of_its_trace():
+    class Rows(nn.Module):
+        def forward(self, x):
+            return torch.softmax(x.reshape(x.shape[0] * 2, -1) * 2, -1)
+
+    shapes = {"x": {0: torch.export.Dim("rows", min=2, max=64)}}
+    exported = torch.export.export(Rows().eval(), (torch.randn(4, 6),), dynamic_shapes=shapes)
+    trace = engine.trace(exported, (torch.randn(4, 6),))
+    assert [one.index for one in trace.nodes] == list(range(len(trace.nodes)))
+    for one in trace.nodes:
+        assert all(one.index in trace.nodes[parent].children for parent in one.parents)
+
+
 def test_json_and_pictures(tmp_path):
     found = engine.diff(MODEL, (X,))
     told = json.loads(json.dumps(found.to_dict()))
@@ -200,8 +286,10 @@ class Unrelated:
         (ConfigError, {"reference": "onnx"}),
         (ConfigError, {"candidate": "eager"}),
         (ConfigError, {"reference": Unrelated}),
+        (ConfigError, {"candidate": 3}),
+        (ConfigError, {"candidate": engine.Config(fallback="torch"), "reference": 3}),
     ],
-    ids=["no-sets", "no-value", "empty", "unknown", "text", "class"],
+    ids=["no-sets", "no-value", "empty", "unknown", "text", "class", "number", "reference"],
 )
 def test_what_cannot_be_compared(error, options):
     with messages.raises(error):

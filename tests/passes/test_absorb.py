@@ -101,6 +101,15 @@ def test_a_scalar_on_the_query_becomes_the_scale():
     assert g.nodes[0].attributes["scale"] == 0.5
 
 
+def test_a_scaled_value_that_is_query_and_key_is_read_in_both_places():
+    x = torch.randn(1, 2, 5, 4)
+    scaled = Function(lambda x: torch.nn.functional.scaled_dot_product_attention(x * 8, x * 8, x, is_causal=True))
+    product = Function(lambda x: (x * 3) @ (x * 3)[..., :4, :])
+    for model in (scaled.eval(), product.eval()):
+        program = engine.compile(model, (x,), engine.Config(verify=True))
+        torch.testing.assert_close(program(x), model(x))
+
+
 @pytest.mark.parametrize("factor", [0.0, np.inf, np.nan])
 def test_a_factor_that_hides_or_makes_nan_is_left_alone(factor):
     g = qkv()
