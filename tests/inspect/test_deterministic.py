@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -53,24 +54,28 @@ def test_flags_that_torch_has_frozen_are_set_too(monkeypatch):
     assert not torch.backends.cudnn.deterministic
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_all_settings_are_restored(fails):
+@pytest.fixture
+def unusual():
+    """Settings that are not the usual ones. Tests of torch in this process may have frozen cuDNN's flags."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark = True
-    try:
-        before = settings()
-        with pytest.raises(ZeroDivisionError) if fails else engine.deterministic(), engine.deterministic(7):
-            assert torch.are_deterministic_algorithms_enabled()
-            assert not torch.is_deterministic_algorithms_warn_only_enabled()
-            assert torch.get_float32_matmul_precision() == "highest"
-            assert torch.backends.cudnn.deterministic
-            assert not torch.backends.cudnn.benchmark
-            assert os.environ["CUBLAS_WORKSPACE_CONFIG"]
-            if fails:
-                raise ZeroDivisionError
-        assert settings() == before
-    finally:
-        torch.use_deterministic_algorithms(False)
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.benchmark = False
+    with torch.backends.cudnn.flags(enabled=torch.backends.cudnn.enabled, benchmark=True):
+        yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.usefixtures("unusual")
+@pytest.mark.parametrize("fails", [False, True])
+def test_all_settings_are_restored(fails):
+    before = settings()
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext(), engine.deterministic(7):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.backends.cudnn.deterministic
+        assert not torch.backends.cudnn.benchmark
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"]
+        if fails:
+            raise ZeroDivisionError
+    assert settings() == before
