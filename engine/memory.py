@@ -82,6 +82,24 @@ def as_array(value: Any) -> np.ndarray:
     return np.asarray(value.numpy())
 
 
+def as_tensor(value: Any) -> Any:
+    """An array as a tensor over the same memory, or over a copy where torch cannot say it: read-only, backwards.
+
+    A tensor is returned as it is.
+    """
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value
+    array = np.asarray(value)
+    if not array.dtype.isnative or any(stride < 0 or stride % array.itemsize for stride in array.strides):
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
+    array = array if array.flags.writeable and array.flags.aligned else array.copy(order="K")
+    if array.dtype == dtypes.dtype("bfloat16").numpy:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
 def fault_of_memory(tensor: Any) -> str:
     """What a strided tensor of torch is, in words, where its elements cannot be read from its memory; otherwise empty.
 

@@ -36,13 +36,6 @@ def to_bytes(tensor: torch.Tensor) -> np.ndarray:
     return dense.reshape(-1).view(torch.uint8).numpy()
 
 
-def to_torch(array: np.ndarray) -> torch.Tensor:
-    """A copy of `array` as a tensor."""
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(array.copy())
-
-
 def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     """A key that is equal for tensors with the same memory, type, shape and strides (tied weights)."""
     return (

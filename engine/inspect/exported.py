@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from engine.memory import as_array
+from engine.memory import as_array, as_tensor
 from engine.runtime.trace import Keep, Kind, NodeTrace, Trace, ValueTrace, summarise
 from engine.tree import split_arguments
 
@@ -203,7 +203,7 @@ class Exported:
             for number, name in enumerate(order):
                 call = self._calls[name]
                 if name in given:
-                    value = self._widen(torch.from_numpy(_readable(given[name])))
+                    value = self._widen(as_tensor(given[name]).clone())
                     value = _spread(value, noise.given, generator, last=True)
                 else:
                     value = self._run(call, known, noise, generator)
@@ -343,8 +343,3 @@ def _attribute(module: Any, target: str) -> Any:
 def _plain(value: Any) -> Any:
     """The argument that a placeholder stands for, if the program was exported for this one; None for a tensor."""
     return value if isinstance(value, bool | int | float | str) else None
-
-
-def _readable(array: NDArray[Any]) -> NDArray[Any]:
-    """`array` as torch.from_numpy takes it: writable, and bfloat16 as float32."""
-    return np.array(array, dtype=np.float32 if array.dtype.name == "bfloat16" else array.dtype, order="C", copy=True)

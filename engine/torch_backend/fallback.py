@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch.export.graph_signature import OutputKind
@@ -24,7 +23,7 @@ from engine.exporter.signature import list_held, list_user_inputs
 from engine.exporter.symbols import Symbols
 from engine.exporter.weights import identity
 from engine.graph import Graph, specialise
-from engine.memory import as_array
+from engine.memory import as_array, as_tensor
 from engine.runtime.boundary import Boundary
 from engine.runtime.limits import describe_restrictions
 from engine.runtime.model import CompiledModel
@@ -83,7 +82,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         chosen = self._for(args, kwargs)
         inputs = chosen.boundary.flatten_arguments(args, kwargs)
-        tensors = [_as_tensor(value) for value in inputs]
+        tensors = [as_tensor(value) for value in inputs]
         arrays = bool(inputs) and all(isinstance(value, np.ndarray) for value in inputs)
         results = _copy_shared(chosen.segments(*tensors), [*tensors, *chosen.segments.held.values()])
         if arrays:
@@ -142,7 +141,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         self._warn_of_changed_weights()
         check_profile(runs, roofs)
         chosen = self._for(args, kwargs)
-        tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
+        tensors = [as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
         calls, device = [], targets.get(self.config.target).device
         for _ in range(runs):
             start = time.perf_counter()
@@ -155,7 +154,7 @@ class FallbackProgram(CompiledModel[SizedSegments]):
         """As `CompiledModel.trace`; each call that torch runs is a node, named by the call."""
         self._warn_of_changed_weights()
         chosen = self._for(args, kwargs)
-        tensors = [_as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
+        tensors = [as_tensor(value) for value in chosen.boundary.flatten_arguments(args, kwargs)]
         return chosen.segments.trace(tensors, Keep.read(keep))
 
 
@@ -176,19 +175,6 @@ def _describe(model: TorchExport) -> tuple[Graph, Symbols]:
         raise UnsupportedOp(walk.offenders)
     walk.graph.signature = exporter.sign(program, range(len(specs)))
     return walk.graph, walk.symbols
-
-
-def _as_tensor(value: Any) -> torch.Tensor:
-    """An array as a tensor over the same memory, or over a copy where torch cannot say it: read-only, backwards."""
-    if isinstance(value, torch.Tensor):
-        return value
-    array = np.asarray(value)
-    if not array.dtype.isnative or any(stride < 0 or stride % array.itemsize for stride in array.strides):
-        array = array.astype(array.dtype.newbyteorder("="), order="C")
-    array = array if array.flags.writeable and array.flags.aligned else array.copy(order="K")
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
 
 
 def _copy_shared(results: list[Any], others: list[torch.Tensor]) -> list[Any]:

@@ -72,6 +72,20 @@ def test_each_value_has_the_error_of_the_run():
     assert compared.values == pytest.approx((made[found.worst.name][index], exact(found.worst.name)[index]))
 
 
+def test_a_model_in_bfloat16_is_judged_by_torch_in_bfloat16():
+    model, x = nn.Linear(8, 8).bfloat16().eval(), X[:, :8].bfloat16()
+    found = engine.diff(model, (x,), reference="eager")
+    values = {
+        one.exported: one.array
+        for node in engine.compile(model, (x,)).trace(x, keep=["*"]).nodes
+        for one in node.outputs
+    }
+    expected = model(x).double().detach().numpy()
+    error = np.linalg.norm(values["linear"] - expected) / np.linalg.norm(expected)
+    assert found.values[-1].error == pytest.approx(error, rel=1e-6)
+    assert found.first_wrong is None
+
+
 def test_an_error_is_inherited_by_nodes_that_make_none():
     off = Shown({"relu": exact("relu") * 1.01, "add": exact("add")})
     first, second = engine.diff(MODEL, (X,), reference=off).values

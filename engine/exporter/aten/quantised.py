@@ -15,8 +15,9 @@ import torch
 from engine.exporter import encoded
 from engine.exporter.context import CallContext, Number
 from engine.exporter.handlers import FROM_META, foreign, refused
-from engine.exporter.weights import to_numpy, to_torch
+from engine.exporter.weights import to_numpy
 from engine.graph import Value, find_constant, stem_of
+from engine.memory import as_tensor
 
 LIBRARY = "quantized_decomposed"
 _RANGE = {
@@ -92,7 +93,7 @@ def _quantise(x: CallContext, call: str, value: Value, arguments: Sequence[Any])
     """The integers of a constant, as torch computes them."""
     constants = [_constant(x, one) if isinstance(one, Value) else one for one in (value, *arguments)]
     packet, which = call.split(".")
-    tensors = [to_torch(one.elements) if isinstance(one, Value) else one for one in constants]
+    tensors = [as_tensor(one.elements) if isinstance(one, Value) else one for one in constants]
     integers = getattr(getattr(torch.ops.quantized_decomposed, packet), which)(*tensors)
     return x.graph.constant(to_numpy(integers), value.name)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.errors import EngineError, ExecutionError, ProgramError
+from engine.memory import as_tensor
 from engine.ops import TensorType
 from engine.targets.base import Buffer, Device
 
@@ -29,18 +30,6 @@ def torch_type(name: str) -> Any:
     import torch
 
     return getattr(torch, name)
-
-
-def as_tensor(array: np.ndarray) -> Any:
-    """A CPU tensor over the memory of an array; a copy where torch cannot refer to it."""
-    import torch
-
-    array = np.asarray(array)
-    if not array.flags.writeable or not array.flags.c_contiguous:
-        array = array.copy()
-    if array.dtype == dtypes.dtype("bfloat16").numpy:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
 
 
 def is_on_device(value: Any) -> bool:
@@ -194,7 +183,7 @@ class TritonDevice(Device):
 
     def copy_in(self, value: Any, given: Any) -> None:
         """As `Device.copy_in`, on the current stream; from host memory through pinned memory, without waiting."""
-        given = as_tensor(given) if isinstance(given, np.ndarray) else given
+        given = as_tensor(given)
         if given.is_cpu and not value.is_cpu:
             given = given.pin_memory()  # torch keeps it until the copy has ended
         value.copy_(given, non_blocking=True)
@@ -208,7 +197,7 @@ class TritonDevice(Device):
     def bring(self, array: Any) -> Any:
         if self.place == "cpu":
             return array
-        return (as_tensor(array) if isinstance(array, np.ndarray) else array).to(self.place)
+        return as_tensor(array).contiguous().to(self.place)
 
     def choose_most_likely(self, logits: Any) -> np.ndarray | None:
         """As `Device.choose_most_likely`; waits once, for a number a row. Torch, too, gives the first of equals."""

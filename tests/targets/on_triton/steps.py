@@ -11,10 +11,11 @@ import triton.language as tl
 
 from engine import dtypes
 from engine.encodings import Encoding, Stored
+from engine.memory import as_tensor
 from engine.ops import TABLE, Layout, TensorType
 from engine.targets.plan import EncodedOperand, Place, Step, Storage
 from engine.targets.triton import kernel_table
-from engine.targets.triton.device import as_elements, as_tensor, is_interpreted, torch_type
+from engine.targets.triton.device import as_elements, is_interpreted, torch_type
 from engine.targets.triton.launch import Fault, Launch, Launches, Operand, Scratch
 
 

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("triton", reason="the Triton target needs triton, which pip install '.[gpu]' brings")
 
+from engine.memory import as_tensor
 from tests.targets.on_triton import steps
 from tests.targets.on_triton.steps import Case, Input
 
@@ -35,7 +36,7 @@ def test_split_does_not_read_blocks_of_keys_that_take_no_part(monkeypatch, kind)
         mask = made.references[3]
         mask[:] = kind == "bool"
         mask[:130] = mask[200:] = 0 if kind == "bool" else -np.inf
-        made.memory[3][:] = steps.as_tensor(mask)
+        made.memory[3][:] = as_tensor(mask)
         for position in (1, 2):  # the definition does not see these NaN
             rows = made.memory[position].view(2, 500, 16)
             rows[:, :128] = np.nan
