@@ -193,8 +193,9 @@ class Passes(Setting):
             raise ConfigError(f"{name}: expected a tuple of {'paths' if self.paths else 'pass names'}, got {value!r}")
         known = () if self.paths else (*names("pass"), *own.values())
         for one in value:
+            name = one.partition("#")[0] if self.each and isinstance(one, str) else one  # or one of its rewrites
             if one not in own and not self.paths:
-                _one_of("pass", one, known)
+                _one_of("pass", name, known)
         return tuple(value)
 
     def parse(self, text: str) -> Any:  # as the base class says
@@ -355,7 +356,8 @@ class Config:
             torch runs such calls, in segments.
         passes: passes of your own to run besides the others, each as ``path.py:function`` (docs/add-a-pass.md). The
             file is executed when the Config is made.
-        disable: passes to leave out of the pipeline.
+        disable: passes to leave out of the pipeline; or single rewrites of them, such as ``fuse_epilogue#add_6``, which
+            `Program.rewrites` lists: the pass then does not replace that value.
         variant: op name -> variant of a kernel, such as ``{"linear": "openblas"}``. It runs every step of the op that
             it supports; other kernels run the rest. Each target has its own names: docs/kernels.md, docs/gpu.md.
         pipeline: pass names in the order to run them. None is the default pipeline, with `passes` at positions that

@@ -87,8 +87,7 @@ def as_tensor(value: Any) -> Any:
 
     A tensor is returned as it is.
     """
-    import torch
-
+    torch = sys.modules["torch"]  # loaded, since who wants a tensor uses torch
     if isinstance(value, torch.Tensor):
         return value
     array = np.asarray(value)

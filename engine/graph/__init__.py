@@ -18,18 +18,23 @@ from engine.graph.forms import (
     Permuted,
     Reshaped,
     View,
+    can_cut,
+    can_join,
+    can_reshape,
     elements,
     identity,
     is_decoded,
     joined_sizes,
     roots,
 )
-from engine.graph.ir import Graph, Node, Value, can_cut, can_join, can_reshape
+from engine.graph.ir import Graph, Node, Value
 from engine.graph.origin import NOWHERE, Origin, Source, join_sources
+from engine.graph.rewrites import MARK, Rewrite
 from engine.graph.signature import Signature, sign_flat
 from engine.graph.views import VIEWS, find_constant, spread_scale, stem_of
 
 __all__ = [
+    "MARK",
     "NOWHERE",
     "VIEWS",
     "Cast",
@@ -43,6 +48,7 @@ __all__ = [
     "Origin",
     "Permuted",
     "Reshaped",
+    "Rewrite",
     "Signature",
     "Source",
     "Value",

@@ -13,6 +13,7 @@ import numpy as np
 
 from engine import dtypes
 from engine.encodings import Components, Encoding
+from engine.ops import TensorType
 
 Form = np.ndarray | Callable[[], np.ndarray]
 """A constant's elements, or what makes them whenever somebody looks: in new memory each time if it says `is_new`."""
@@ -217,3 +218,21 @@ class Decoded:
 def is_decoded(form: Form) -> bool:
     """True if the elements are those of an encoded constant, or made from such elements."""
     return isinstance(form, Decoded) or any(map(is_decoded, getattr(form, "bases", ())))
+
+
+def can_join(types: Sequence[TensorType], axis: int) -> bool:
+    """True where constants of these types can be joined along `axis` without decoding them."""
+    encoding = types[0].encoding
+    alike = all(type_.encoding == encoding for type_ in types)
+    return alike and (encoding is None or encoding.joined_axes(axis) is not None)
+
+
+def can_cut(type_: TensorType, axis: int, start: int, stop: int, step: int) -> bool:
+    """True where a constant of this type can be cut without decoding it: between blocks, and without gaps."""
+    encoding = type_.encoding
+    return encoding is None or (step == 1 and encoding.cuts(axis, start, stop) is not None)
+
+
+def can_reshape(type_: TensorType, shape: tuple[int, ...]) -> bool:
+    """True where a constant of this type can be reshaped without decoding it."""
+    return type_.encoding is None or type_.encoding.survives_reshape(type_.shape, shape)

@@ -23,11 +23,15 @@ from engine.graph.forms import (
     Joined,
     Permuted,
     Reshaped,
+    can_cut,
+    can_join,
+    can_reshape,
     elements,
     identity,
     permuted,
 )
 from engine.graph.origin import NOWHERE, Origin, Source, common_module
+from engine.graph.rewrites import Rewrites
 from engine.graph.signature import Signature, sign_flat
 from engine.ops import TABLE, Op, TensorType
 
@@ -71,6 +75,11 @@ class Value:
             below = node.operand("x")
             origin = origin.through(origins.undo(node.op.name, node.attributes, below.shape, value.shape))
             value = below
+
+    @property
+    def label(self) -> str:
+        """Name of the exported value that it equals, under a view or not; its own after ``%`` if it equals none."""
+        return f"%{self.name}" if self.origin is None else self.origin.value
 
     def inherit(self, other: Value) -> None:
         """Record the origin of `other` for this value, which equals `other` and replaces it."""
@@ -235,6 +244,7 @@ class Graph:
         lowered: the target whose own passes have run and changed the graph; "" for none.
         switches: the fields of the Config that had an effect before these passes, as `engine.passes` lists them; empty
             if not known, as in files of earlier engines.
+        rewrites: what passes have replaced since the model was exported or the file read.
     """
 
     def __init__(self, name: str = "graph", signature: Signature | None = None) -> None:
@@ -245,6 +255,7 @@ class Graph:
         self.log: tuple[tuple[str, int], ...] = ()
         self.lowered = ""
         self.switches: Mapping[str, Any] = {}
+        self.rewrites = Rewrites()
         self.kinds: Any = None  # what `copies.specialise` has found out
         self._signature = signature
         self.inputs: list[Value] = []
@@ -258,6 +269,7 @@ class Graph:
         made = Graph(self.name, self._signature)
         made.scope, made.precision, made.log = scope, self.precision, self.log
         made.lowered, made.switches = self.lowered, self.switches
+        made.rewrites = Rewrites(self.rewrites.made)
         made._names, made._stems = dict(self._names), dict(self._stems)  # same class
         return made
 
@@ -546,6 +558,14 @@ class Graph:
 
     # --- changing ----------------------------------------------------------------------------------------------
 
+    def candidates(self) -> list[Node]:
+        """The nodes whose results the running pass may replace: all but those that `Config.disable` leaves out."""
+        return [node for node in self.nodes if self.admits(node)]
+
+    def admits(self, node: Node) -> bool:
+        """True if `node` is one of `candidates`."""
+        return self.rewrites.admit(value.label for value in node.outputs)
+
     def replace(self, old: Value, new: Value) -> None:
         """Replace `old` by `new`, which equals it, in the inputs of all nodes and in the graph's outputs."""
         self.replace_all({old: new})
@@ -556,6 +576,8 @@ class Graph:
         A key and its value have the same type, so the types of nodes do not change. No value of `new` is itself a key.
         """
         for old, equal in new.items():
+            module = old.origin.module if old.origin is not None else old.node.source.module if old.node else ""
+            self.rewrites.add(old.label, module)
             equal.inherit(old)
         for node in self.nodes:
             if not new.keys().isdisjoint(node.inputs):
@@ -585,21 +607,3 @@ class Graph:
         lines += [f"  {n!r}" for n in self.nodes]
         lines.append(f"  return {', '.join(f'%{v.name}' for v in self.outputs)}")
         return "\n".join(lines)
-
-
-def can_join(types: Sequence[TensorType], axis: int) -> bool:
-    """True where constants of these types can be joined along `axis` without decoding them."""
-    encoding = types[0].encoding
-    alike = all(type_.encoding == encoding for type_ in types)
-    return alike and (encoding is None or encoding.joined_axes(axis) is not None)
-
-
-def can_cut(type_: TensorType, axis: int, start: int, stop: int, step: int) -> bool:
-    """True where a constant of this type can be cut without decoding it: between blocks, and without gaps."""
-    encoding = type_.encoding
-    return encoding is None or (step == 1 and encoding.cuts(axis, start, stop) is not None)
-
-
-def can_reshape(type_: TensorType, shape: tuple[int, ...]) -> bool:
-    """True where a constant of this type can be reshaped without decoding it."""
-    return type_.encoding is None or type_.encoding.survives_reshape(type_.shape, shape)

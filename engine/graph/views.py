@@ -8,8 +8,8 @@ from typing import Any
 
 from engine import sizes
 from engine.encodings import INT8_CHANNEL, INT8_TENSOR
-from engine.graph.forms import Filled
-from engine.graph.ir import Graph, Value, can_cut, can_reshape
+from engine.graph.forms import Filled, can_cut, can_reshape
+from engine.graph.ir import Graph, Value
 from engine.ops import TensorType
 
 

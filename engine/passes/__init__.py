@@ -19,7 +19,7 @@ from typing import Any, cast
 from engine import logs
 from engine.config import Config, is_path
 from engine.errors import ConfigError, InternalError
-from engine.graph import Graph, verify
+from engine.graph import MARK, Graph, verify
 from engine.passes import encode_integers, narrow_states, own, precision, recipe, widen
 from engine.passes.base import Constraint, Pass, violations
 from engine.switches import Switch, register, register_loader, register_source
@@ -163,7 +163,8 @@ def stages(config: Config) -> tuple[list[Pass], list[Pass]]:
 def common_switches(config: Config) -> list[tuple[str, str]]:
     """Field and name of each common pass that `config` names. They have no effect on a program that is loaded."""
     found = [(field, name) for field in ("disable", "pipeline") for name in getattr(config, field) or ()]
-    found = [(field, name) for field, name in found if name in PASSES and PASSES[name].target is None]
+    passes = [PASSES.get(name.partition(MARK)[0]) for _field, name in found]
+    found = [pair for pair, one in zip(found, passes, strict=True) if one is not None and one.target is None]
     if config.pipeline is not None:
         late = {one.name for one in stages(config)[1]}
         found = [(field, name) for field, name in found if field != "pipeline" or name not in late]
@@ -231,7 +232,7 @@ def run(graph: Graph, config: Config, *, check: bool = False) -> None:
     `check` verifies the graph after every pass, as `Config.verify` does.
     """
     run_common(graph, config, check=check)
-    run_passes(graph, stages(config)[1], check=check or config.verify)
+    run_passes(graph, stages(config)[1], config.disable, check=check or config.verify)
 
 
 def run_common(graph: Graph, config: Config, *, check: bool = False, is_whole: bool = True) -> None:
@@ -267,7 +268,7 @@ def _run_common(graph: Graph, config: Config, *, is_whole: bool, check: bool) ->
     _log_changes(graph, "weights=decoded", len(precision.find_decoded(graph)))
     for value in encode_integers.find_computed(graph):
         value.precision = "fp32"  # what is computed from it is not quantised a second time
-    run_passes(graph, stages(config)[0], check=check or config.verify)
+    run_passes(graph, stages(config)[0], config.disable, check=check or config.verify)
     _log_changes(graph, "weights=quantised", len(precision.find_quantised(graph)))
     changes = precision.apply(graph)
     if config.precision is None:
@@ -286,15 +287,19 @@ def _log_changes(graph: Graph, label: str, changes: int) -> None:
         graph.log += ((label, changes),)
 
 
-def run_passes(graph: Graph, passes: Sequence[Pass], *, check: bool = False) -> None:
+def run_passes(graph: Graph, passes: Sequence[Pass], disable: Sequence[str] = (), *, check: bool = False) -> None:
     """Run `passes` on `graph`, in place. `Graph.log` gets (`Pass.label`, changes) of each, in order.
+
+    Rewrites that `disable` names, such as ``fuse_epilogue#add_6``, are left out. A pass from outside leaves them out if
+    it begins each at one of `Graph.candidates`.
 
     Raises VerificationError, with `check`, if the graph breaks a rule after a pass of this repository. A pass from
     outside that fails, or breaks a rule, raises a ConfigError with or without `check`.
     """
     with graph.scope.deciding():
         for one in passes:
-            changes = own.run(one, graph) if one.version else one.run(graph)
+            with graph.rewrites.of_pass(one.name, disable):
+                changes = own.run(one, graph) if one.version else one.run(graph)
             graph.log += ((one.label, changes),)
             logs.PASSES.log(INFO if changes else DEBUG, "%s: %s: %d changes", graph.name, one.label, changes)
             if check and not one.version:

@@ -44,7 +44,7 @@ def _repeated(node: Node, value: Value) -> Value | None:
 def run(graph: Graph) -> int:
     """Number of attentions that share heads now."""
     count = 0
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         if node.op.name != "attention":
             continue
         key, value = _shared(node.operand("key")), _shared(node.operand("value"))

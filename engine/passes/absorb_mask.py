@@ -70,7 +70,7 @@ def _of_bools(graph: Graph, node: Node, mask: Value) -> Value | None:
 def run(graph: Graph) -> int:
     """Number of masks replaced."""
     count = 0
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         mask = node["mask"] if node.op.name == "attention" else None
         if mask is None or mask.type.size == 0:
             continue

@@ -77,8 +77,8 @@ def _absorb_slice(graph: Graph, node: Node) -> bool:
 
 def run(graph: Graph) -> int:
     """Number of pads and slices absorbed."""
-    count = sum(_absorb_slice(graph, node) for node in list(graph.nodes) if node.op.name == "slice")
-    while absorbed := sum(_absorb_pad(graph, node) for node in list(graph.nodes)):  # a pad may read another one
+    count = sum(_absorb_slice(graph, node) for node in graph.candidates() if node.op.name == "slice")
+    while absorbed := sum(_absorb_pad(graph, node) for node in graph.candidates()):  # a pad may read another one
         count += absorbed
     return count
 

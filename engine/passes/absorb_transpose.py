@@ -51,14 +51,14 @@ def _absorb(graph: Graph, node: Node) -> int:
 
 def run(graph: Graph) -> int:
     """Number of transposes absorbed."""
-    return sum(_absorb(graph, node) for node in list(graph.nodes)) + _attention_outputs(graph)
+    return sum(_absorb(graph, node) for node in graph.candidates()) + _attention_outputs(graph)
 
 
 def _attention_outputs(graph: Graph) -> int:
     """permute(attention) where nothing else reads the attention: let it write in that order."""
     count = 0
     users = graph.users()
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         if node.op.name != "permute" or not _swaps_sequence_and_heads(node.attributes["axes_order"]):
             continue
         source = node.operand("x")

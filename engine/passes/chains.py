@@ -71,7 +71,7 @@ def fuse_chains(graph: Graph, *, most_inputs: int, most_steps: int) -> int:
     count = 0
     fused: set[Node] = set()
     users = graph.users()
-    for root in reversed(list(graph.nodes)):  # from the end of each chain, so that it is taken whole
+    for root in reversed(graph.candidates()):  # from the end of each chain, so that it is taken whole
         if root in fused or _step_name(root) is None:
             continue
         group = _grow(root, users, set(graph.outputs), most_inputs, most_steps)

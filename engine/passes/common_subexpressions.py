@@ -15,7 +15,7 @@ def run(graph: Graph) -> int:
     seen: dict[Hashable, Node] = {}
     new: dict[Value, Value] = {}
     merged: list[Node] = []
-    for node in graph.nodes:
+    for node in graph.candidates():
         inputs = [v if v is None else new.get(v, v) for v in node.inputs]
         key = (node.op.name, tuple(map(_key, inputs)), tuple((k, repr(v)) for k, v in node.attributes.items()))
         first = seen.setdefault(key, node)

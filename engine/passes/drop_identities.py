@@ -49,7 +49,7 @@ def _kept(node: Node) -> Value | None:
 def run(graph: Graph) -> int:
     """Number of nodes dropped, or replaced by the broadcast that remains."""
     count = 0
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         kept = _kept(node)
         if kept is None:
             continue

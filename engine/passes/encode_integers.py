@@ -219,7 +219,7 @@ def _find_encoded(graph: Graph) -> list[_Encoded]:
 
 def run(graph: Graph) -> int:
     """Number of nodes that read integers from now on."""
-    found = _find_encoded(graph)
+    found = [one for one in _find_encoded(graph) if graph.admits(one.last)]
     for read, weight, last in found:
         graph.replace(last.output, graph.emit_again(read.node, {read.operand: weight}, before=last))
         graph.remove({read.node, last})

@@ -30,7 +30,7 @@ def run(graph: Graph) -> int:
     folded: list[Node] = []
     new: dict[Value, Value] = {}
     users = graph.users()
-    for node in graph.nodes:
+    for node in graph.candidates():
         inputs = [v if v is None else new.get(v, v) for v in node.inputs]
         if not all(v is None or v.is_constant for v in inputs) or _varies(node):
             continue

@@ -52,7 +52,7 @@ def _merge(graph: Graph, nodes: list[Node]) -> None:
 def run(graph: Graph) -> int:
     """Number of linears merged into another."""
     groups: dict[Hashable, list[Node]] = {}
-    for node in graph.nodes:
+    for node in graph.candidates():
         key = _key(node) if node.op.name == "linear" else None
         if key is not None:
             groups.setdefault(key, []).append(node)

@@ -46,7 +46,7 @@ def run(graph: Graph) -> int:
     """Number of linears that read rows as they lie."""
     count = 0
     users = graph.users()
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         if node.op.name != "linear" or node["residual"] is not None or node.output in graph.outputs:
             continue
         maker = node.operand("x").node

@@ -192,7 +192,7 @@ def apply(graph: Graph, rules: Sequence[Rule]) -> int:
             by_op.setdefault(op, []).append(rule)
     count = 0
     users = None
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         if node.op.name not in by_op:
             continue
         if users is None:  # computed again only after a rewrite, since it visits the whole graph

@@ -84,7 +84,7 @@ def run(graph: Graph) -> int:
     count, moved = 0, True
     while moved:
         users = graph.users()
-        moved = any(_picks_rows(node) and _move(graph, node, users) for node in graph.nodes)
+        moved = any(_picks_rows(node) and _move(graph, node, users) for node in graph.candidates())
         count += moved
     return count
 

@@ -130,7 +130,7 @@ RULES: dict[str, Callable[[Graph, Node, Value], Value | None]] = {
 def run(graph: Graph) -> int:
     """Number of nodes dropped or joined with the one before them."""
     count = 0
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         rule = RULES.get(node.op.name)
         new = rule(graph, node, node.operand("x")) if rule else _before_expanding(graph, node)
         # A reader of the elements may not take the encoded constant itself; `fold_constants` asks which readers do.

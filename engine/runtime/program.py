@@ -11,7 +11,7 @@ from typing import Any
 from engine import targets
 from engine.config import Config
 from engine.errors import ExecutionError, ShapeError, UnsupportedByTarget
-from engine.graph import Graph, own_borrowed, specialise
+from engine.graph import Graph, Rewrite, own_borrowed, specialise
 from engine.memory import NO_MEMORY_MODE, are_tensors_fake
 from engine.ops import TensorType
 from engine.program import digest, save, structure_digest
@@ -171,6 +171,13 @@ class Program(CompiledModel[Specialised]):
         save(path, self.graph)
 
     # --- reading it ----------------------------------------------------------------------------------------------
+
+    @property
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        """What passes replaced, in order; of a program from a file, those of the target. As text, each is a switch of
+        `Config.disable`.
+        """
+        return tuple(self.lowered.rewrites.made)
 
     def report(self, **sizes: int) -> Report:
         self._warn_of_changed_weights()

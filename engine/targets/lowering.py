@@ -47,7 +47,7 @@ def _lower(graph: Graph, config: Config, stage: list[passes.Pass], *, widen: boo
     lowered = copy_graph(graph)
     if widen and (count := precision.widen_convolutions(lowered)):
         lowered.log += (("convolutions=float32", count),)
-    passes.run_passes(lowered, stage, check=config.verify)
+    passes.run_passes(lowered, stage, config.disable, check=config.verify)
     lowered.locate_nodes()
     if any(changes for _name, changes in lowered.log[len(graph.log) :]):
         lowered.lowered = config.target

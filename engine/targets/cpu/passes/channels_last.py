@@ -225,7 +225,7 @@ RULES: dict[str, Callable[[Graph, Node], Value | None]] = {
 def run(graph: Graph) -> int:
     """Number of nodes that now read and make images with their channels last."""
     count = 0
-    for node in list(graph.nodes):
+    for node in graph.candidates():
         rule = RULES.get(node.op.name, _pointwise if node.op.family == "pointwise" else None)
         new = rule(graph, node) if rule else None
         if new is not None:

@@ -37,7 +37,8 @@ def _rounded(graph: Graph, x: Value, node: Node) -> Value:
 def run(graph: Graph) -> int:
     """Number of convolutions whose weight was decoded."""
     decoded: dict[Value, Value] = {}
-    nodes = [node for node in graph.nodes if node.op.name == "conv" and _is_decodable(node) and not _has_kernel(node)]
+    convolutions = [node for node in graph.candidates() if node.op.name == "conv"]
+    nodes = [node for node in convolutions if _is_decodable(node) and not _has_kernel(node)]
     for node in nodes:
         weight, x = precision.decode(graph, node.operand("weight"), decoded), node.operand("x")
         if node.attributes["compute"] == "bfloat16":
