@@ -28,6 +28,7 @@ from engine.errors import (
     StaleWeightsWarning,
     UnsupportedOp,
 )
+from engine.inspect.bisect import Bisection, bisect
 from engine.inspect.compare import Comparison, Difference, compare
 from engine.inspect.deterministic import deterministic
 from engine.inspect.diff import Diff, diff
@@ -41,6 +42,7 @@ from engine.runtime.state import State
 from engine.switches import Switch
 
 __all__ = [
+    "Bisection",
     "Comparison",
     "ComparisonError",
     "CompiledModel",
@@ -67,6 +69,7 @@ __all__ = [
     "Switch",
     "UnsupportedOp",
     "ValueDiff",
+    "bisect",
     "compare",
     "compile",
     "compile_decoder",

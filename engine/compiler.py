@@ -150,12 +150,12 @@ def _require_torch(function: str) -> None:
 def _compile_exported(exported: TorchExport, config: Config) -> Program:
     """The program of what torch has exported. Raises as `compile`."""
     started = time.perf_counter()
-    graph = _make_graph(exported, config)
+    graph = make_graph(exported, config)
     share_constants([graph])
     return Program(graph, config, export_seconds=exported.seconds, started=started, find_changed=exported.find_changed)
 
 
-def _make_graph(exported: TorchExport, config: Config) -> Graph:
+def make_graph(exported: TorchExport, config: Config) -> Graph:
     """Translate what torch has exported, and run the common passes. Raises as `compile`."""
     # Imported here, because the exporter needs torch, and a process that only loads programs need not have it.
     from engine import exporter
@@ -306,7 +306,7 @@ def compile_decoder(module: Any, max_length: int = 1024, batch: int = 1, config:
     try:
         examples = decoding.examples(module, batch, max_length)
         exported = {name: exporter.export_with_torch(module, *one) for name, one in examples.items()}
-        graphs = {name: _make_graph(one, config) for name, one in exported.items()}
+        graphs = {name: make_graph(one, config) for name, one in exported.items()}
     except EngineError as error:
         # Torch reports a wrong size by one of these two errors. Any other error has another reason.
         if type(error) is not EngineError or type(error.__cause__) not in (RuntimeError, IndexError):

@@ -53,11 +53,18 @@ STAGES: dict[str, set[str]] = {
 ABOVE = {"runtime", "compiler", "dynamo", "torch_backend", "inspect"}  # stand above the flow
 
 # Where torch may be imported: at the top of a module, or only inside of functions.
-TORCH_AT_TOP = ("engine.exporter", "engine.exporter.torch_internals", "engine.torch_ops", "engine.torch_backend")
+TORCH_AT_TOP = (
+    "engine.exporter",
+    "engine.exporter.torch_internals",
+    "engine.torch_ops",
+    "engine.torch_backend",
+    "engine.inspect.observe",
+)
 TORCH_INSIDE = (
     "engine.targets.triton",  # memory of a GPU is a torch tensor
     "engine.inspect.exported",  # runs torch's program
     "engine.inspect.deterministic",  # sets flags of torch
+    "engine.inspect.forking",  # loads torch's program
 )
 # Where triton may be imported at the top: modules that are themselves imported inside of functions only.
 TRITON_AT_TOP = ("engine.targets.triton.kernels", "engine.targets.triton.strict")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine import targets
 from engine.compiler import compile  # noqa: A004  # the name users expect beside torch.compile
 from engine.config import Config
 from engine.errors import ComparisonError, ConfigError, MissingPackageError
@@ -18,7 +17,7 @@ from engine.inspect.compare import Comparison, compare
 from engine.inspect.deterministic import deterministic
 from engine.inspect.exported import Exported
 from engine.inspect.judge import Judge, ValueDiff, measure
-from engine.inspect.sides import ProgramRunner, Runner, TorchRunner
+from engine.inspect.sides import ProgramRunner, Runner, TorchRunner, list_changes
 from engine.runtime.program import Program
 from engine.runtime.report import shortened, table
 
@@ -287,11 +286,8 @@ def _label(side: Any) -> str:
         return side
     if _is_runner(side):
         return str(side.label)
-    config = targets.resolve(side.config if isinstance(side, Program) else side or Config())
-    usual = targets.resolve(Config(target=config.target))
-    changed = [f"{n}={v}" for n, v in vars(config).items() if v != getattr(usual, n)]
-    changed += [] if config.target == Config().target else [f"target={config.target}"]
-    return f"engine[{','.join(changed)}]" if changed else "engine"
+    changed = list_changes(side.config if isinstance(side, Program) else side or Config())
+    return f"engine[{','.join(f'{name}={value}' for name, value in changed.items())}]" if changed else "engine"
 
 
 def _program(side: Any, exported: TorchExport | None, inputs: tuple[Any, ...]) -> Program:

@@ -64,6 +64,9 @@ class Exported:
     """The calls of `export` as one list, bodies of calls inlined. Names are those of `Origin.value`.
 
     `wide` computes all floating-point values in float64, whatever the model says; otherwise each has the model's type.
+
+    Attributes:
+        results: names of what a call returns, in order; None for what is no tensor.
     """
 
     def __init__(self, export: TorchExport, *, wide: bool) -> None:
@@ -82,7 +85,10 @@ class Exported:
             value = known.tensor if known is not None else _plain(node.meta.get("val"))
             is_weight = known is not None and known.is_parameter
             env[node] = self._add(_Call(node.name, None, value, None, (), is_weight))
-        self._outputs = {one.name for one in _leaves(self._flatten(module, env, ())) if isinstance(one, _Ref)}
+        made = [one.name if isinstance(one, _Ref) else None for one in self._flatten(module, env, ())]
+        self._outputs = {name for name in made if name is not None}
+        kinds = [spec.kind.name for spec in export.program.graph_signature.output_specs]
+        self.results = [name for name, kind in zip(made, kinds, strict=True) if kind == "USER_OUTPUT"]
 
     # --- reading the program -----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from engine.graph import Graph, Node, Value
+from engine.graph import Graph, Node, Origin, Value
 from engine.inspect.compare import Comparison, compare, widen
 from engine.inspect.exported import Exported, Noise
 from engine.inspect.part import Bound, Part, cut, exceed, find_storage
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Cause = Literal["kernel", "rewrite"]
+Key = tuple[int, str]
+"""Position of a node, and the exported name of a value that it makes."""
+_EQUAL = 1e-12
+"""Relative difference in float64 of two exported values that are said to be equal."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Judge:
         self._program, self._reference, self._exact = program, reference, exact
         self._storage = find_storage(program.graph)
         self._names = {one.origin.value for n in program.lowered.nodes for one in n.outputs if one.origin is not None}
-        self.rows: dict[tuple[int, str], ValueDiff] = {}
+        self.rows: dict[Key, ValueDiff] = {}
         self.comparison: Comparison | None = None
         self._shown = (-1, 0.0)  # whether a wrong value is in `comparison`, and its error
         self.is_repeatable = True
@@ -111,6 +115,7 @@ class Judge:
             for part in parts:
                 self._seen.update(run.graph.nodes.index(node) for node in part.nodes)
                 self._judge_part(part, run, reference, number)
+            self._judge_results(run, reference, number)
             ours = dict(zip(names, run.states, strict=True))
             after = [reference.get(name_of(value)) for value in graph.state_outputs]
             theirs = {name: ours[name] if one is None else one for name, one in zip(names, after, strict=True)}
@@ -132,7 +137,7 @@ class Judge:
                     results[value] = np.array(read(value), copy=True)
                 if value in owners:
                     expected, result = _view(value, reference[name_of(value)], run), read(value)
-                    key, row = self._find_row(owners[value], value, run)
+                    key, row = self._find_row(owners[value].last, value.origin, run)
                     error = measure(result, expected)
                     self.rows[key] = replace(row, error=max(row.error, error))
                     self._show(0, error, result, expected)
@@ -141,8 +146,7 @@ class Judge:
         ordinary = dict(zip(run.graph.call_outputs, run.call(), strict=True))
         self.is_repeatable &= all(one.tobytes() == ordinary[value].tobytes() for value, one in results.items())
 
-    def _find_row(self, part: Part, value: Value, run: Run) -> tuple[tuple[int, str], ValueDiff]:
-        node, origin = part.last, value.origin
+    def _find_row(self, node: Node, origin: Origin | None, run: Run) -> tuple[Key, ValueDiff]:
         assert origin is not None  # noqa: S101  (only such values are in parts)
         key = run.graph.nodes.index(node), origin.value
         if key not in self.rows:
@@ -179,10 +183,27 @@ class Judge:
                 if judged is None or defined.is_wrong:
                     judged, cause = defined, "kernel"
             if judged.is_wrong or not part.moves_only:
-                self._note(part, value, run, number, judged, cause)
+                self._note(self._find_row(part.last, value.origin, run), number, judged, cause)
 
-    def _note(self, part: Part, value: Value, run: Run, number: int, judged: _Judged, cause: Cause) -> None:
-        key, row = self._find_row(part, value, run)
+    def _judge_results(self, run: Run, reference: Arrays, number: int) -> None:
+        """Results of the program that are said to equal another exported value than the model returns."""
+        exact = self._exact
+        for name, slot in zip(exact.results if exact else (), run.graph.signature.output_slots, strict=False):
+            value = run.graph.call_outputs[slot] if isinstance(slot, int) else None
+            if exact is None or name is None or value is None or value.origin is None or value.node is None:
+                continue
+            if name == value.origin.value or value.origin.value not in reference:
+                continue
+            given = {name_of(one): reference[name_of(one)] for one in (*run.graph.inputs, value)}
+            expected = exact.evaluate(name, given)
+            result = _view(value, widen(reference[name_of(value)]), run)
+            judged = _Judged(result, expected, exceed(result, expected, _EQUAL * (1 + np.abs(expected))))
+            if expected.size and judged.is_wrong:
+                place = Origin(name, *exact.locate(name))
+                self._note(self._find_row(value.node, place, run), number, judged, "rewrite")
+
+    def _note(self, found: tuple[Key, ValueDiff], number: int, judged: _Judged, cause: Cause) -> None:
+        key, row = found
         result, expected, over = judged.result, judged.expected, judged.over
         own, most = measure(result, expected), float(over.max())
         if row.over_bound is None or most > row.over_bound:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from engine import dtypes
+from engine import dtypes, targets
+from engine.config import Config
 from engine.graph import Graph, Node, Origin, Value
 from engine.inspect.exported import Exported
 from engine.memory import as_array
@@ -113,6 +114,14 @@ class Run:
         outputs = allocate(self.graph.call_outputs)
         self.specialised.executable.run(self.inputs, outputs, self.states)
         return outputs
+
+
+def list_changes(config: Config) -> dict[str, Any]:
+    """The fields of `config` that are not as in ``Config()`` for its target."""
+    config = targets.resolve(config)
+    usual = targets.resolve(Config(target=config.target))
+    changed = {name: value for name, value in vars(config).items() if value != getattr(usual, name)}
+    return changed | ({} if config.target == Config().target else {"target": config.target})
 
 
 def allocate(values: Iterable[Value]) -> list[NDArray[Any]]:

@@ -13,6 +13,7 @@ from engine import logs
 from suites.cli import (
     ablation,
     accuracy,
+    bisect,
     catalogue,
     compare,
     data,
@@ -55,6 +56,10 @@ app.command("trace", epilog="Example: enginebench trace bert --set sequence=16 -
 
 app.command("diff", epilog="Example: enginebench diff bert --set sequence=16 --candidate 'engine\\[precision=bf16]'")(
     diff.command
+)
+
+app.command("bisect", epilog="Example: enginebench bisect bert --candidate 'engine\\[precision=int8_dynamic]'")(
+    bisect.command
 )
 
 app.command("kernels", epilog="Example: enginebench kernels --isa avx2 --filter linear")(kernels.command)

@@ -45,10 +45,7 @@ def read(label: str, option: str, case: Case) -> Any:
     if label in PLAIN:
         return label
     ref = BackendRef.parse(versions.resolve(label, Path.cwd()))
-    options = dict(ref.options)
-    precision = options.pop("precision", "fp32")
-    if precision not in PRECISIONS:
-        raise UsageError(f"{option} {label}: unknown precision {precision!r}; expected {', '.join(PRECISIONS)}")
+    options, precision = split_precision(ref, option)
     if versions.is_version(ref.name):
         return _OtherEngine(ref.name, {**ref.options}, case)
     if ref.name not in registry.BACKENDS:
@@ -65,13 +62,28 @@ def read(label: str, option: str, case: Case) -> Any:
     return _Runtime(ref.label, backend, case.program)
 
 
+def split_precision(ref: BackendRef, option: str) -> tuple[dict[str, str], str]:
+    """The options of the label that `option` gives, and the precision among them. UsageError for an unknown one."""
+    options = dict(ref.options)
+    precision = options.pop("precision", "fp32")
+    if precision not in PRECISIONS:
+        raise UsageError(f"{option} {ref.label}: unknown precision {precision!r}; expected {', '.join(PRECISIONS)}")
+    return options, precision
+
+
+def convert(module: nn.Module, inputs: tuple[Tensor, ...], precision: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The model and its inputs in a precision that the harness rounds models to; as they are in another one."""
+    if PRECISIONS[precision].dtype is None:
+        return module, inputs
+    return convert_model(copy.deepcopy(module), precision), tuple(convert_inputs(inputs, precision))
+
+
 def _compile(backend: Engine, precision: str, case: Case) -> Any:
     """A Config; a Program where the harness converts the model first, which the exported one is not."""
     backend.precision = precision
     if PRECISIONS[precision].dtype is None:
         return engine.Config(**backend.config())
-    module = convert_model(copy.deepcopy(case.module), precision)
-    return backend.compiled(module, convert_inputs(case.inputs, precision))
+    return backend.compiled(*convert(case.module, case.inputs, precision))
 
 
 class _Runtime:

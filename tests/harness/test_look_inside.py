@@ -154,3 +154,52 @@ def test_a_wrong_row_of_the_engine_names_the_command_that_looks_further():
     told = list(notes.explain_missing(judged_case.judge_cases(rows), names.shorten_names(rows)))
     command = "enginebench diff bert --set sequence=16 --candidate 'engine[isa=avx2,precision=bf16]'"
     assert [one.partition("): ")[2] for one in told] == [f"off by 1; look further: {command}", "off by 2"]
+
+
+BROKEN = """
+def run(graph):
+    count = 0
+    for node in graph.candidates():
+        if node.op.name == "tanh":
+            graph.replace(node.output, node.operand("x"))
+            graph.remove([node])
+            count += 1
+    return count
+"""
+
+
+def test_bisect_names_the_rewrite_that_makes_a_model_wrong(capsys, tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text(BROKEN)
+    options = f"passes={path}:run,disable=fuse_epilogue"
+    status, out, _err = call(capsys, "bisect", *MODEL, "--candidate", f"engine[{options}]", "--json")
+    told = json.loads(out)
+    assert status == 0
+    assert [cause["name"] for cause in told["found"][0]["causes"]] == ["broken#tanh"]
+    assert told["is_mended"] is True
+
+
+def test_bisect_asks_a_command(capsys):
+    command = """test -s "$PROGRAM" && case "$CONFIG" in *'"disable": []'*) exit 1;; esac"""
+    status, out, _err = call(capsys, "bisect", *MODEL, "--fails", command)
+    assert status == 0
+    assert "To blame: pass " in out
+    status, _out, err = call(capsys, "bisect", *MODEL, "--fails", "no-such-command")
+    assert status == 2
+    assert "the shell cannot run 'no-such-command'" in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--fail-regex", "x"],
+        ["--fails", "true", "--fail-regex", "("],
+        ["--candidate", "onnxruntime"],
+        ["--candidate", "engine[precision=fp7]"],
+        ["--reference", "onnxruntime"],
+    ],
+)
+def test_bisect_refuses_what_it_cannot_do(options, capsys):
+    status, out, err = call(capsys, "bisect", *MODEL, *options)
+    assert (status, out) == (2, "")
+    messages.check(err)

@@ -86,6 +86,23 @@ def test_a_model_in_bfloat16_is_judged_by_torch_in_bfloat16():
     assert found.first_wrong is None
 
 
+def test_a_result_that_is_said_to_equal_another_value_is_looked_at(tmp_path):
+    """The pass drops the last op, so no value has its name."""
+
+    class Sums(nn.Module):
+        def forward(self, x):
+            return torch.cumsum(torch.sort(x)[0], 1)
+
+    path = tmp_path / "drops.py"
+    path.write_text(
+        "def run(graph):\n    for node in graph.candidates():\n        if node.op.name == 'cumsum':\n"
+        "            graph.replace(node.output, node.operand('x'))\n            graph.remove([node])\n    return 1\n"
+    )
+    found = engine.diff(Sums().eval(), (X,), candidate=engine.Config(passes=(f"{path}:run",)))
+    assert (found.first_wrong.name, found.first_wrong.cause) == ("cumsum", "rewrite")
+    assert engine.diff(Sums().eval(), (X,)).first_wrong is None
+
+
 def test_an_error_is_inherited_by_nodes_that_make_none():
     off = Shown({"relu": exact("relu") * 1.01, "add": exact("add")})
     first, second = engine.diff(MODEL, (X,), reference=off).values

@@ -24,6 +24,7 @@ class Fault:
         config: keyword arguments of `engine.Config`.
         ops: the node that is named has an op that begins with one of these.
         kind: ``diff``, or ``nan`` for a fault that `Trace.first_bad` should name.
+        blame: what a bisection should blame, where that does not follow from the file (`switches`).
     """
 
     name: str
@@ -34,17 +35,28 @@ class Fault:
     ops: tuple[str, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "diff"
+    blame: tuple[str, ...] = ()
 
     @property
     def is_native(self) -> bool:
         """True if the fault is in C."""
         return self.file.endswith((".c", ".h"))
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Beginnings of what a bisection should blame, as text."""
+        folder, _, name = self.file.removesuffix(".py").rpartition("/")
+        if self.blame:
+            return self.blame
+        if folder.endswith("/passes"):
+            return (f"rewrite {name}#", f"pass {name}")
+        return ("export",) if "exporter" in folder else ("kernel ", "isa ", "threads ")
+
 
 def read_faults() -> list[Fault]:
     """All faults, in the order of the file."""
     rows = tomllib.loads((HERE / "faults.toml").read_text())["fault"]
-    return [Fault(**{**row, "ops": tuple(row["ops"])}) for row in rows]
+    return [Fault(**{**row, "ops": tuple(row["ops"]), "blame": tuple(row.get("blame", ()))}) for row in rows]
 
 
 @contextmanager
