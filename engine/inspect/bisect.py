@@ -135,7 +135,7 @@ def bisect(
     limit: float = LIMIT_S,
     folder: str | Path | None = None,
     setup: Sequence[str] = (),
-    observe: Callable[[int], None] = lambda _count: None,
+    observe: Callable[[int], None] | None = None,
 ) -> Bisection:
     """Find the switches that make a model fail. Each trial runs in a process of its own.
 

@@ -63,7 +63,7 @@ class Trials:
         folder: Path,
         setup: Sequence[str] = (),
         limit: float = LIMIT_S,
-        observe: Callable[[int], None] = lambda _count: None,
+        observe: Callable[[int], None] | None = None,
     ) -> None:
         self.count = 0
         self._folder, self._setup, self._limit, self._observe = folder, setup, limit, observe
@@ -98,7 +98,8 @@ class Trials:
         if key not in self._known:
             self._known[key] = outcome = self._ask({"task": task, "given": given, "limit": self._limit})
             self.count += 1
-            self._observe(self.count)
+            if self._observe is not None:
+                self._observe(self.count)
             if self._record is not None:
                 self._record.write(json.dumps([key, asdict(outcome)]) + "\n")
                 self._record.flush()
