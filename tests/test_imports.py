@@ -58,7 +58,8 @@ TORCH_AT_TOP = (
     "engine.exporter.torch_internals",
     "engine.torch_ops",
     "engine.torch_backend",
-    "engine.inspect.observe",
+    "engine.inspect.observe",  # runs in processes of trials
+    "engine.inspect.reduced",
 )
 TORCH_INSIDE = (
     "engine.targets.triton",  # memory of a GPU is a torch tensor

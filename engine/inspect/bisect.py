@@ -167,7 +167,7 @@ def bisect(
     started = time.perf_counter()
     args, kwargs = split_arguments(inputs)
     exported = exporter.export_with_torch(model, inputs)
-    with _working_folder(folder) as work:
+    with working_folder(folder) as work:
         save_case(work, exported.program, (tuple(args), dict(kwargs)))
         with Trials(work, setup, limit, observe) as trials:
             if isinstance(fails, str):
@@ -202,7 +202,8 @@ def _passes_of(found: Found) -> set[str]:
 
 
 @contextmanager
-def _working_folder(folder: str | Path | None) -> Iterator[Path]:
+def working_folder(folder: str | Path | None) -> Iterator[Path]:
+    """A folder for trials: the one that is given, or one that is gone at the end."""
     if folder is not None:
         yield Path(folder)
         return

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, "NDArray[Any]"]
 
 
-class _Ref(NamedTuple):
+class Ref(NamedTuple):
     """The result of a call, in the arguments of another one."""
 
     name: str
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """One call of the flat program. A placeholder has no function; `args` is its weight, constant or number."""
 
     name: str
@@ -66,6 +66,7 @@ class Exported:
     `wide` computes all floating-point values in float64, whatever the model says; otherwise each has the model's type.
 
     Attributes:
+        calls: all, by name, in order.
         results: names of what a call returns, in order; None for what is no tensor.
     """
 
@@ -73,7 +74,7 @@ class Exported:
         from engine.exporter.signature import list_held, list_user_inputs
 
         self._wide = wide
-        self._calls: dict[str, _Call] = {}
+        self.calls: dict[str, Call] = {}
         self._places: dict[str, tuple[str, str]] = {}
         self._inputs = [node.name for node in list_user_inputs(export.program)]
         self._keywords = export.program.call_spec.in_spec.children()[1].context
@@ -84,17 +85,17 @@ class Exported:
             known = held.get(node)
             value = known.tensor if known is not None else _plain(node.meta.get("val"))
             is_weight = known is not None and known.is_parameter
-            env[node] = self._add(_Call(node.name, None, value, None, (), is_weight))
-        made = [one.name if isinstance(one, _Ref) else None for one in self._flatten(module, env, ())]
+            env[node] = self._add(Call(node.name, None, value, None, (), is_weight))
+        made = [one.name if isinstance(one, Ref) else None for one in self._flatten(module, env, ())]
         self._outputs = {name for name in made if name is not None}
         kinds = [spec.kind.name for spec in export.program.graph_signature.output_specs]
         self.results = [name for name, kind in zip(made, kinds, strict=True) if kind == "USER_OUTPUT"]
 
     # --- reading the program -----------------------------------------------------------------------------------------
 
-    def _add(self, call: _Call) -> _Ref:
-        self._calls[call.name] = call
-        return _Ref(call.name)
+    def _add(self, call: Call) -> Ref:
+        self.calls[call.name] = call
+        return Ref(call.name)
 
     def _flatten(self, module: Any, env: dict[Any, Any], inside: tuple[str, ...]) -> list[Any]:
         """Add the calls of `module`, whose placeholders are in `env`. Returns its outputs."""
@@ -107,7 +108,7 @@ class Exported:
             name = "/".join([*inside, node.name])
             if node.op == "get_attr":
                 found = _attribute(module, str(node.target))
-                env[node] = self._add(_Call(name, None, found, None, ())) if hasattr(found, "dtype") else found
+                env[node] = self._add(Call(name, None, found, None, ())) if hasattr(found, "dtype") else found
             if node.op != "call_function":
                 continue
             args, kwargs = (map_arg(one, env.__getitem__) for one in (node.args, node.kwargs))
@@ -115,29 +116,29 @@ class Exported:
                 body, values = inline(args)
                 placeholders = body.graph.find_nodes(op="placeholder")
                 env[node] = self._flatten(body, dict(zip(placeholders, values, strict=True)), (*inside, node.name))
-            elif node.target is operator.getitem and isinstance(args[0], _Ref):
+            elif node.target is operator.getitem and isinstance(args[0], Ref):
                 of, index = args
                 made = _is_tensor(node)
                 env[node] = self._add(
-                    _Call(f"{of.name}[{index}]", operator.getitem, args, {}, (of.name,), is_tensor=made)
+                    Call(f"{of.name}[{index}]", operator.getitem, args, {}, (of.name,), is_tensor=made)
                 )
             elif node.target is operator.getitem:
                 env[node] = args[0][args[1]]
             else:
-                names = tuple(one.name for one in _leaves((args, kwargs)) if isinstance(one, _Ref))
-                env[node] = self._add(_Call(name, node.target, args, kwargs, names, is_tensor=_is_tensor(node)))
+                names = tuple(one.name for one in _leaves((args, kwargs)) if isinstance(one, Ref))
+                env[node] = self._add(Call(name, node.target, args, kwargs, names, is_tensor=_is_tensor(node)))
                 self._places[name] = module_of(node), shorten(from_trace(node.meta.get("stack_trace")))
         (outputs,) = module.graph.output_node().args
         return list(map_arg(outputs, env.__getitem__))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._calls
+        return name in self.calls
 
     @cached_property
     def names(self) -> list[str]:
         """Of the calls that the results need, in order."""
         order, _ = self._order(self._outputs, {})
-        return [name for name in order if self._calls[name].function is not None]
+        return [name for name in order if self.calls[name].function is not None]
 
     def name_inputs(self, inputs: Any) -> dict[str, NDArray[Any]]:
         """The tensors of `inputs` by the names of their placeholders."""
@@ -155,22 +156,22 @@ class Exported:
 
     def values(self, names: Collection[str], inputs: Arrays) -> dict[str, NDArray[Any]]:
         """The values with these names in a run with these inputs and states, each by the name of its placeholder."""
-        return {name: as_array(value) for name, value in self._compute(names, inputs, Noise())}
+        return {name: as_array(value) for name, value in self.compute(names, inputs, Noise())}
 
     def evaluate(self, name: str, given: Arrays, noise: Noise = Noise()) -> NDArray[Any]:  # noqa: B008  # immutable
         """One value, from the given ones on, which need not be inputs."""
-        return as_array(dict(self._compute([name], given, noise))[name])
+        return as_array(dict(self.compute([name], given, noise))[name])
 
     def trace(self, inputs: tuple[Any, ...], keep: Keep) -> Trace:
         """A run of the whole program; a call with several results is a node for each of those that are read."""
         import torch
 
         given = self.name_inputs(inputs)
-        names = [name for name in self.names if self._calls[name].is_tensor]
+        names = [name for name in self.names if self.calls[name].is_tensor]
         selected = keep.select([(name, self.locate(name)[0]) for name in names], len(names))
         wanted = {name for number, name in enumerate(names) if number in selected | keep.positions}
         known = {name: _trace_value(name, "input", array, ("", ""), is_kept=False) for name, array in given.items()}
-        for name, call in self._calls.items():
+        for name, call in self.calls.items():
             if call.function is None and isinstance(call.args, torch.Tensor):
                 stored: Kind = "weight" if call.is_weight else "constant"
                 known[name] = _trace_value(name, stored, as_array(self._widen(call.args)), ("", ""), is_kept=False)
@@ -180,11 +181,11 @@ class Exported:
         for name in names:
             for one in self._list_read(name):
                 children.setdefault(one, {})[positions[name]] = None
-        for name, value in self._compute(names, given, Noise()):
+        for name, value in self.compute(names, given, Noise()):
             kind: Kind = "output" if name in self._outputs else "computed"
             place, read = self.locate(name), self._list_read(name)
             known[name] = _trace_value(name, kind, as_array(value), place, is_kept=name in wanted)
-            made = self._calls[name.partition("[")[0]].function
+            made = self.calls[name.partition("[")[0]].function
             values = tuple(known[one] for one in read if one in known)
             parents = tuple(positions[one] for one in read if one in positions)
             after = tuple(children.get(name, ()))
@@ -196,9 +197,10 @@ class Exported:
     def _list_read(self, name: str) -> tuple[str, ...]:
         """What a call reads; for one of several results, what the call of all reads."""
         whole = name.partition("[")[0]
-        return self._calls[whole if whole in self._calls else name].inputs
+        return self.calls[whole if whole in self.calls else name].inputs
 
-    def _compute(self, names: Collection[str], given: Arrays, noise: Noise) -> Iterator[tuple[str, Any]]:
+    def compute(self, names: Collection[str], given: Arrays, noise: Noise) -> Iterator[tuple[str, Any]]:
+        """Names and results of calls, in order."""
         import torch
 
         order, last = self._order(names, given)
@@ -207,7 +209,7 @@ class Exported:
         moved = set(given)  # and what depends on it: the noise of values is added to these alone
         with torch.no_grad():
             for number, name in enumerate(order):
-                call = self._calls[name]
+                call = self.calls[name]
                 if name in given:
                     value = self._widen(as_tensor(given[name]).clone())
                     value = _spread(value, noise.given, generator, last=True)
@@ -228,17 +230,17 @@ class Exported:
             name = waiting.pop()
             if name not in needed:
                 needed.add(name)
-                waiting += () if name in given else self._calls[name].inputs
-        order = [name for name in self._calls if name in needed]
+                waiting += () if name in given else self.calls[name].inputs
+        order = [name for name in self.calls if name in needed]
         last = {name: number for number, name in enumerate(order)}
         for number, name in enumerate(order):
-            last |= dict.fromkeys(() if name in given else self._calls[name].inputs, number)
+            last |= dict.fromkeys(() if name in given else self.calls[name].inputs, number)
         found: dict[int, list[str]] = {}
         for name, number in last.items():
             found.setdefault(number, []).append(name)
         return order, found
 
-    def _run(self, call: _Call, known: Mapping[str, Any], noise: Noise, generator: Any) -> Any:
+    def _run(self, call: Call, known: Mapping[str, Any], noise: Noise, generator: Any) -> Any:
         import torch
 
         if call.function is None:
@@ -313,7 +315,7 @@ def _substitute(value: Any, known: Mapping[str, Any], *, wide: bool) -> Any:
     """`value` with results in place of references, and float64 in place of narrower floating-point types."""
     import torch
 
-    if isinstance(value, _Ref):
+    if isinstance(value, Ref):
         return known[value.name]
     if isinstance(value, list | tuple):
         return type(value)(_substitute(one, known, wide=wide) for one in value)
@@ -327,7 +329,7 @@ def _substitute(value: Any, known: Mapping[str, Any], *, wide: bool) -> Any:
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         value = value.values()
-    elif isinstance(value, _Ref) or not isinstance(value, list | tuple):
+    elif isinstance(value, Ref) or not isinstance(value, list | tuple):
         yield value
         return
     for one in value:

@@ -16,6 +16,7 @@ import time
 import warnings
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from engine.inspect.trials import Outcome, name_signal
@@ -38,8 +39,8 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    for name in ("engine.inspect.observe", *setup):  # the tasks, which no child should have to import
-        _import(name)
+    for name in ("engine.inspect.observe", *setup):  # no child has to import the tasks
+        getattr(_import(name), "prepare_trials", lambda: None)()
     case = Case(
         torch.export.load(Path(folder) / "program.pt2"),
         torch.load(Path(folder) / "inputs.pt", weights_only=False),  # which `save_case` has written
@@ -51,17 +52,17 @@ def main() -> None:
         answers.flush()
 
 
-def _import(name: str) -> None:
+def _import(name: str) -> ModuleType:
     """A module by name, or the file of a path."""
     if not name.endswith(".py"):
-        importlib.import_module(name)
-        return
+        return importlib.import_module(name)
     found = importlib.util.spec_from_file_location(Path(name).stem, name)
     if found is None or found.loader is None:
         raise ImportError(f"{name} cannot be imported")
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     found.loader.exec_module(module)
+    return module
 
 
 def _fork(case: Case, task: str, given: dict[str, Any], limit: float) -> Outcome:

@@ -69,23 +69,23 @@ def _find_digest(exported: Any, inputs: Any) -> str:
 
 def locate(case: Case, config: Mapping[str, Any], reference: str, *, definitions: bool) -> dict[str, Any]:
     """``first``: name and sentence of the first node that `diff` accuses, or None. `definitions` as of `observe`."""
-    program = _program(case, _read(config), definitions=definitions)
-    found = diff(case.program, _inputs(case), reference, program).first_wrong
+    program = _program(case, read_config(config), definitions=definitions)
+    found = diff(case.program, inputs_of(case), reference, program).first_wrong
     return {"first": None if found is None else {"name": found.name, "text": str(found)}}
 
 
 def expect(case: Case, reference: str, watch: str | None) -> dict[str, Any]:
     """Write what the outputs, and the exported value `watch`, should be."""
-    exported = exporter.export_with_torch(case.program, _inputs(case))
+    exported = exporter.export_with_torch(case.program, inputs_of(case))
     if reference == INTERPRETER:
         program = _program(case, Config(pipeline=()), definitions=True)
         results = _leaves(program, case)
-        shown = ProgramRunner("", program).values({watch or ""}, name_inputs(program, _inputs(case)))
+        shown = ProgramRunner("", program).values({watch or ""}, name_inputs(program, inputs_of(case)))
         kept = {str(number): array for number, array in enumerate(results)} | dict(shown)
     else:
         calls = Exported(exported, wide=reference == "eager64")
         names = [name for name in calls.results if name is not None]
-        values = calls.values({*names, *([watch] if watch else [])}, calls.name_inputs(_inputs(case)))
+        values = calls.values({*names, *([watch] if watch else [])}, calls.name_inputs(inputs_of(case)))
         kept = {str(number): values[name] for number, name in enumerate(names)}
         kept |= {watch: values[watch]} if watch in values else {}
     arrays = {name: widen(array) for name, array in kept.items()}
@@ -103,14 +103,14 @@ def observe(
     ``rewrites`` that passes made. `number` tells repeated runs apart.
     """
     del number
-    program = _program(case, _read(config), definitions=definitions)
+    program = _program(case, read_config(config), definitions=definitions)
     found: list[NDArray[Any] | None] = [*_leaves(program, case)]
     path, errors, is_bad = case.folder / _EXPECTED, list[float | None](), False
     if path.exists():
         with np.load(path) as expected:
             wanted: list[NDArray[Any] | None] = [expected[str(n)] for n in range(len(found))]
             if watch is not None:
-                shown = ProgramRunner("", program).values({watch}, name_inputs(program, _inputs(case)))
+                shown = ProgramRunner("", program).values({watch}, name_inputs(program, inputs_of(case)))
                 found.append(shown.get(watch))
                 wanted.append(expected.get(watch))
         for ours, theirs in zip(found, wanted, strict=True):
@@ -126,38 +126,39 @@ def save(case: Case, config: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Write the program to a file of the folder, in place of the one before; return ``path``."""
     del number
     path = case.folder / "model.engine"
-    _program(case, _read(config), definitions=False).save(path)
+    _program(case, read_config(config), definitions=False).save(path)
     return {"path": str(path)}
 
 
 def list_rewrites(case: Case, config: Mapping[str, Any]) -> dict[str, Any]:
     """``rewrites`` that passes make; nothing runs."""
-    return {"rewrites": list(map(list, _lower(case, _read(config)).rewrites.made))}
+    return {"rewrites": list(map(list, _lower(case, read_config(config)).rewrites.made))}
 
 
 def list_ops(case: Case, config: Mapping[str, Any]) -> dict[str, Any]:
     """``ops`` of the program, each once."""
-    return {"ops": list(dict.fromkeys(node.op.name for node in _lower(case, _read(config)).nodes))}
+    return {"ops": list(dict.fromkeys(node.op.name for node in _lower(case, read_config(config)).nodes))}
 
 
 def list_layers(case: Case) -> dict[str, Any]:
     """``layers`` whose precision a recipe may choose."""
-    return {"layers": list(recipe.list_layers(exporter.export(case.program, _inputs(case))))}
+    return {"layers": list(recipe.list_layers(exporter.export(case.program, inputs_of(case))))}
 
 
-def _inputs(case: Case) -> Any:
-    """As `engine.compile` takes them."""
+def inputs_of(case: Case) -> Any:
+    """Those of a case as `engine.compile` takes them."""
     args, kwargs = case.inputs
     return (args, kwargs) if kwargs else args
 
 
-def _read(config: Mapping[str, Any]) -> Config:
+def read_config(config: Mapping[str, Any]) -> Config:
+    """From its JSON form."""
     pairs = config["recipe"] and tuple(map(tuple, config["recipe"]))
     return Config(**{**config, "recipe": pairs})
 
 
 def _lower(case: Case, config: Config) -> Any:
-    exported = exporter.export_with_torch(case.program, _inputs(case))
+    exported = exporter.export_with_torch(case.program, inputs_of(case))
     graph = compiler.make_graph(exported, config)
     share_constants([graph])
     return lower({"": graph}, config, widen=targets.get(config.target).instruments.lacks("bfloat16", config))[""]
@@ -166,7 +167,7 @@ def _lower(case: Case, config: Config) -> Any:
 def _program(case: Case, config: Config, *, definitions: bool) -> Program:
     if definitions:
         return Program(_lower(case, config), Config(target=INTERPRETER))
-    compiled = compiler.compile(case.program, _inputs(case), config)
+    compiled = compiler.compile(case.program, inputs_of(case), config)
     assert isinstance(compiled, Program)  # noqa: S101  (a trial has no fallback)
     return compiled
 

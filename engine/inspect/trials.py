@@ -53,7 +53,8 @@ class Trials:
 
     Args:
         folder: of the case. ``trials.jsonl`` in it has the outcome of each trial: what has run is not run again.
-        setup: modules, or paths of Python files, that are imported before the case is loaded.
+        setup: modules, or paths of Python files, that are imported before the case is loaded. A function
+            ``prepare_trials`` of one is called.
         limit: seconds of a trial.
         observe: called after each trial that runs, with the number of trials so far.
     """

@@ -18,7 +18,7 @@ from engine.inspect.observe import save_case
 from engine.inspect.search import count_repeats, find_first, minimise
 from engine.inspect.trials import Outcome, Trials
 from tests import messages
-from tests.inspect.planted import cases
+from tests.inspect.planted import cases, switch_cases
 from tests.inspect.planted.plant import read_faults
 
 FAULTS = [
@@ -57,6 +57,27 @@ def test_the_switch_of_a_fault_is_blamed(fault, monkeypatch):
     assert blamed, str(found)
     assert all(one.startswith(fault.switches) for one in blamed), str(found)
     assert found.is_mended == (blamed != ["export (before any pass)"])
+
+
+def words_of(cause):
+    """A cause as switches.toml writes it."""
+    name = cause.name.partition("#")[0].partition("=")[0]
+    return {"kernel": f"kernel {name}", "rewrite": name, "pass": name}.get(cause.kind, cause.kind)
+
+
+@pytest.mark.long  # each takes some seconds
+@pytest.mark.parametrize("fault", read_faults("switches.toml"), ids=lambda fault: fault.name)
+def test_the_switches_of_a_fault_of_two_are_blamed(fault, monkeypatch):
+    monkeypatch.setenv("PLANTED", fault.name)
+    model, inputs = (getattr(cases, fault.case, None) or getattr(switch_cases, fault.case))()
+    config, setup = engine.Config(**fault.config), ["tests.inspect.planted.trial"]
+    found = engine.bisect(model, inputs, fault.kind, candidate=config, setup=setup, limit=5.0)
+    (reason, *_others) = found.found
+    blamed = {words_of(cause) for cause in reason.causes}
+    reached = blamed | ({words_of(reason.reached)} if reason.reached else set())
+    wanted = [set(one.split(" & ")) for one in fault.blame]
+    assert blamed in wanted or reached in wanted, str(found)
+    assert found.is_mended, str(found)
 
 
 # --- searching --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Plants a fault of faults.toml: of Python in this process, by another code object in the live function."""
+"""Plants a fault of faults.toml or switches.toml: of Python in this process, by another code object in a function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fault:
         case: a function of cases.py.
         config: keyword arguments of `engine.Config`.
         ops: the node that is named has an op that begins with one of these.
-        kind: ``diff``, or ``nan`` for a fault that `Trace.first_bad` should name.
+        kind: ``diff``, or ``nan`` for a fault that `Trace.first_bad` should name; in switches.toml how it fails.
         blame: what a bisection should blame, where that does not follow from the file (`switches`).
     """
 
@@ -32,7 +32,7 @@ class Fault:
     old: str
     new: str
     case: str
-    ops: tuple[str, ...]
+    ops: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "diff"
     blame: tuple[str, ...] = ()
@@ -53,10 +53,11 @@ class Fault:
         return ("export",) if "exporter" in folder else ("kernel ", "isa ", "threads ")
 
 
-def read_faults() -> list[Fault]:
+def read_faults(file: str = "faults.toml") -> list[Fault]:
     """All faults, in the order of the file."""
-    rows = tomllib.loads((HERE / "faults.toml").read_text())["fault"]
-    return [Fault(**{**row, "ops": tuple(row["ops"]), "blame": tuple(row.get("blame", ()))}) for row in rows]
+    rows = tomllib.loads((HERE / file).read_text())["fault"]
+    lists = ("ops", "blame")
+    return [Fault(**{**row, **{name: tuple(row.get(name, ())) for name in lists}}) for row in rows]
 
 
 @contextmanager

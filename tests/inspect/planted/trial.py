@@ -10,7 +10,8 @@ import os
 
 from tests.inspect.planted.plant import planted, read_faults
 
-_FAULT = next(fault for fault in read_faults() if fault.name == os.environ["PLANTED"])
+_FAULTS = [*read_faults(), *read_faults("switches.toml")]
+_FAULT = next(fault for fault in _FAULTS if fault.name == os.environ["PLANTED"])
 if not _FAULT.is_native:
     importlib.import_module(_FAULT.file.removesuffix(".py").replace("/", "."))
     _block = planted(_FAULT)
