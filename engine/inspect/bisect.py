@@ -65,15 +65,15 @@ class Found:
 
     Attributes:
         causes: what is to blame: turning off any one of them mends it. Several fail only together.
-        reached: a pass or a rewrite that is right, and makes the node at which the failure shows; None if none has to.
+        reached: passes or rewrites that are right, and make what the failure shows at.
     """
 
     causes: tuple[Cause, ...]
-    reached: Cause | None = None
+    reached: tuple[Cause, ...] = ()
 
     def __str__(self) -> str:
         text = " and ".join(map(str, self.causes)) + (", which fail only together" if len(self.causes) > 1 else "")
-        return text + (f"; it needs {self.reached}, which is right itself" if self.reached else "")
+        return text + (f"; it needs {', '.join(map(str, self.reached))}" if self.reached else "")
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def bisect(
                 if again:  # the pass makes it fail in more than one place
                     found = [other for other in found if other not in again]
                     name = min(_passes_of(again[0]) & _passes_of(one))
-                    one = Found((Cause("pass", name, without={"disable": (name,)}),))
+                    one = Found((_pass(name),))
                 found.append(one)
                 following = config
                 for reason in found:
@@ -195,6 +195,10 @@ def bisect(
             return Bisection(
                 search.failure, rate, tuple(found), now, mended, trials.count, time.perf_counter() - started
             )
+
+
+def _pass(name: str) -> Cause:
+    return Cause("pass", name, without={"disable": (name,)})
 
 
 def _passes_of(found: Found) -> set[str]:
@@ -318,7 +322,7 @@ class _Told(_Search):
     def find(self, config: Config) -> Found | None:
         common, late = passes.stages(config)
         names = dict.fromkeys(one.name for one in (*common, *late))
-        causes = self._find_run(config, [Cause("pass", name, without={"disable": (name,)}) for name in names])
+        causes = self._find_run(config, list(map(_pass, names)))
         if causes is None:
             return Found((Cause("export", "(before any pass)"),))
         return Found(tuple(causes))
@@ -437,30 +441,29 @@ class _Builtin(_Search):
 
     def find(self, config: Config) -> Found | None:
         steps = self._steps = _list_steps(config)
-        if self.fails(config, definitions=True):
-            return Found(self._find_graph(config, definitions=True))
         causes = self._find_run(config)
         if causes is None:  # with the simplest kernels, too
-            return Found(self._find_graph(config, definitions=False))
-        reached = None
+            return self._find_graph(config, definitions=self.fails(config, definitions=True))
+        reached: list[Cause] = []
         if not self.fails(self._prefix(config, 0)):
             number = find_first(len(steps), lambda count: self.fails(self._prefix(config, count)))
-            reached = self._find_rewrite(config, number, definitions=False)[0]
-        return Found(tuple(causes), reached)
+            reached = self._find_rewrite(config, number, definitions=False)[:1]
+        return Found(tuple(causes), tuple(reached))
 
-    def _find_graph(self, config: Config, *, definitions: bool) -> tuple[Cause, ...]:
+    def _find_graph(self, config: Config, *, definitions: bool) -> Found:
         """The first step after which the graph fails, and earlier ones that it fails together with."""
 
         def fails(count: int) -> bool:
             return self.fails(self._prefix(config, count), definitions=definitions)
 
         if fails(0):
-            return (Cause("export", "(before any pass)"),)
+            return Found((Cause("export", "(before any pass)"),))
         number = find_first(len(self._steps), fails)
         if self._steps[number - 1] == _PRECISION:
-            return self._find_layers(config, number, definitions=definitions)
+            return Found(self._find_layers(config, number, definitions=definitions))
         causes = self._find_rewrite(config, number, definitions=definitions)
-        return (*causes, *self._find_partners(config, number, causes, definitions=definitions))
+        partners, reached = self._find_partners(config, number, causes, definitions=definitions)
+        return Found((*causes, *partners), reached)
 
     def _find_rewrite(self, config: Config, number: int, *, definitions: bool) -> list[Cause]:
         """The rewrites of step `number` without which the graph up to it does not fail."""
@@ -476,11 +479,15 @@ class _Builtin(_Search):
             return self.fails(merge(prefix, {"disable": off}), definitions=definitions)
 
         if not made or fails([]):  # such as nodes that it removes
-            return [Cause("pass", name, without={"disable": (name,)})]
+            return [_pass(name)]
         return [Cause("rewrite", str(one), one.module, {"disable": (str(one),)}) for one in minimise(made, fails)]
 
-    def _find_partners(self, config: Config, number: int, causes: Sequence[Cause], *, definitions: bool) -> list[Cause]:
-        """Earlier passes without which it does not fail, although all rewrites of `causes` are still made."""
+    def _find_partners(
+        self, config: Config, number: int, causes: Sequence[Cause], *, definitions: bool
+    ) -> tuple[tuple[Cause, ...], tuple[Cause, ...]]:
+        """Earlier passes without which it does not fail: those without which rewrites of `causes` are made all the
+        same, and those without which none is.
+        """
         prefix = self._prefix(config, number)
         blamed = {one.name for one in causes}
         owner = causes[0].name.partition(MARK)[0]
@@ -493,12 +500,12 @@ class _Builtin(_Search):
             earlier,
             lambda on: self.fails(without([one for one in earlier if one not in on]), definitions=definitions),
         )
-        found = []
+        partners, reached = list[Cause](), list[Cause]()
         for name in needed:
-            made = {str(one) for one in self._list_rewrites(without([name]), definitions=definitions)}
-            if blamed <= made and not self.fails(without([name]), definitions=definitions):
-                found.append(Cause("pass", name, without={"disable": (name,)}))
-        return found
+            if not self.fails(without([name]), definitions=definitions):
+                made = {str(one) for one in self._list_rewrites(without([name]), definitions=definitions)}
+                (partners if blamed & made else reached).append(_pass(_name_of(name)))
+        return tuple(partners), tuple(reached)
 
     def _find_layers(self, config: Config, number: int, *, definitions: bool) -> tuple[Cause, ...]:
         """The layers whose precision makes it fail; all of them if no single ones do."""

@@ -80,7 +80,7 @@ def minify(
     limit: float = LIMIT_S,
     folder: str | Path | None = None,
     setup: Sequence[str] = (),
-    observe: Callable[[int], None] = lambda _count: None,
+    observe: Callable[[int], None] | None = None,
 ) -> Minified:
     """Find the smallest part of a model that still fails, of the smallest sizes and the simplest values.
 

@@ -68,10 +68,15 @@ def _find_digest(exported: Any, inputs: Any) -> str:
 
 
 def locate(case: Case, config: Mapping[str, Any], reference: str, *, definitions: bool) -> dict[str, Any]:
-    """``first``: name and sentence of the first node that `diff` accuses, or None. `definitions` as of `observe`."""
+    """``first``: name and sentence of the first node that `diff` accuses; or None. `definitions` as of `observe`.
+
+    Without a name it is the whole program, whose ordinary run has other bits than the run that shows its values.
+    """
     program = _program(case, read_config(config), definitions=definitions)
-    found = diff(case.program, inputs_of(case), reference, program).first_wrong
-    return {"first": None if found is None else {"name": found.name, "text": str(found)}}
+    found = diff(case.program, inputs_of(case), reference, program)
+    if found.first_wrong is not None:
+        return {"first": {"name": found.first_wrong.name, "text": str(found.first_wrong)}}
+    return {"first": None if found.is_repeatable else {"name": None, "text": "an ordinary run, but no node alone"}}
 
 
 def expect(case: Case, reference: str, watch: str | None) -> dict[str, Any]:

@@ -13,6 +13,6 @@ from tests.inspect.planted.plant import planted, read_faults
 _FAULTS = [*read_faults(), *read_faults("switches.toml")]
 _FAULT = next(fault for fault in _FAULTS if fault.name == os.environ["PLANTED"])
 if not _FAULT.is_native:
-    importlib.import_module(_FAULT.file.removesuffix(".py").replace("/", "."))
+    importlib.import_module(_FAULT.file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     _block = planted(_FAULT)
     _block.__enter__()
