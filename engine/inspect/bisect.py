@@ -382,7 +382,7 @@ class _Builtin(_Search):
             return said
         if self._tolerance is not None:
             self._limits = [self._tolerance] * len(seen["errors"])
-            largest = max(seen["errors"], default=0.0)
+            largest = max((one for one in seen["errors"] if one is not None), default=0.0)
             if largest <= self._tolerance:
                 raise ComparisonError(
                     f"bisect: it does not fail: its error is {largest:.1e}, not above {self._tolerance}"
@@ -391,8 +391,8 @@ class _Builtin(_Search):
         # The same precision without passes and kernels has the error that is to be expected.
         simple = self._observe(self._prefix(config, 0, precision=True), 0, definitions=True)
         pairs = zip(seen["errors"], simple.answer.get("errors", ()), strict=False)
-        known = [(e, max(f, _LEAST)) for e, f in pairs if e is not None and f is not None]
-        self._limits = [(e * f) ** 0.5 if e > _TIMES * f else None for e, f in known]
+        known = [None if e is None or f is None else (e, max(f, _LEAST)) for e, f in pairs]
+        self._limits = [(e * f) ** 0.5 if one and e > _TIMES * f else None for one in known for e, f in [one or (0, 0)]]
         self._asks_diff = all(one is None for one in self._limits)
         return said
 
