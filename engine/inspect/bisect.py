@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -178,8 +179,6 @@ def bisect(
             found, mended, now = list[Found](), False, config
             while not mended and len(found) < _MOST_CAUSES:
                 one = search.find(now)
-                if one is None:
-                    break
                 again = [other for other in found if _passes_of(other) & _passes_of(one)]
                 if again:  # the pass makes it fail in more than one place
                     found = [other for other in found if other not in again]
@@ -230,7 +229,7 @@ def merge(config: Config, without: Mapping[str, Any]) -> Config:
 # --- the search -------------------------------------------------------------------------------------------------------
 
 
-class _Search:
+class _Search(ABC):
     """How to search for one kind of failure."""
 
     failure = ""
@@ -238,21 +237,21 @@ class _Search:
     def __init__(self, trials: Trials, config: Config) -> None:
         self._trials, self._config = trials, config
 
+    @abstractmethod
     def begin(self) -> float:
         """See that it fails, and how often. ComparisonError if it does not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fails(self, config: Config) -> bool:
         """True if this failure is there with these switches."""
-        raise NotImplementedError
 
     def is_mended(self, config: Config) -> bool:
         """True if nothing fails with these switches. If something still does, it is what is looked for now."""
         return not self.fails(config)
 
-    def find(self, config: Config) -> Found | None:
+    @abstractmethod
+    def find(self, config: Config) -> Found:
         """A reason for the failure that `config` has."""
-        raise NotImplementedError
 
     # --- what both kinds share ---------------------------------------------------------------------------------------
 
@@ -319,7 +318,7 @@ class _Told(_Search):
             self._known[config] = self._oracle.fails(config, self._trials) is True
         return self._known[config]
 
-    def find(self, config: Config) -> Found | None:
+    def find(self, config: Config) -> Found:
         common, late = passes.stages(config)
         names = dict.fromkeys(one.name for one in (*common, *late))
         causes = self._find_run(config, list(map(_pass, names)))
@@ -439,7 +438,7 @@ class _Builtin(_Search):
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
-    def find(self, config: Config) -> Found | None:
+    def find(self, config: Config) -> Found:
         steps = self._steps = _list_steps(config)
         causes = self._find_run(config)
         if causes is None:  # with the simplest kernels, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from engine.targets import run_definitions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Cause = Literal["kernel", "rewrite"]
+Cause = Literal["kernel", "rewrite", "run"]
 Key = tuple[int, str]
 """Position of a node, and the exported name of a value that it makes."""
 _EQUAL = 1e-12
@@ -44,7 +45,8 @@ class ValueDiff:
         own: the same for the node alone, given the reference's values; None if it was not run alone.
         over_bound: the largest own error of an element over the bound of this element; above 1 the node is wrong.
         cause: of a node that is wrong: ``kernel`` if its result differs from the definition of its op, ``rewrite`` if
-            the definition itself computes something else than the model; None for others.
+            the definition itself computes something else than the model, ``run`` if it makes other bits in the run than
+            alone from the same values; None for others.
         sets: numbers of the sets of inputs for which it is wrong.
         worst: of the element with the largest own error over its bound: index, result and expected.
     """
@@ -74,6 +76,7 @@ class ValueDiff:
         because = {
             "kernel": f"its kernel {self.kernel} differs from the definition of {self.op} on the same inputs",
             "rewrite": "its definition gives the same, so a pass or the stored weights changed what is computed",
+            "run": "alone it makes this of the same values, so where its operands lie or threads are to be looked at",
         }
         reason = because.get(self.cause or "", "")
         return f"node {self.node}, {self.op}, which makes {self.name}{where}: {element}; {reason}"
@@ -111,7 +114,7 @@ class Judge:
             run = Run(self._program, {**ours, **given})  # which checks the inputs
             reference = {**self._reference.values(self._names, {**theirs, **given}), **theirs, **given}
             parts = _list_parts(run.graph, reference)
-            self._compare_run(run, parts, reference)
+            self._compare_run(run, parts, reference, number)
             for part in parts:
                 self._seen.update(run.graph.nodes.index(node) for node in part.nodes)
                 self._judge_part(part, run, reference, number)
@@ -126,21 +129,36 @@ class Judge:
         nodes = enumerate(self._program.lowered.nodes)
         return len({number for number, node in nodes if node.op.view is None} - self._seen)
 
-    def _compare_run(self, run: Run, parts: Iterable[Part], reference: Arrays) -> None:
-        """The errors in the run, and whether an ordinary run has the same bits."""
+    def _compare_run(self, run: Run, parts: Iterable[Part], reference: Arrays, number: int) -> None:
+        """The errors in the run, and whether it has the bits of each part alone, and of an ordinary run."""
         owners = {value: part for part in parts for value in part.made if not part.moves_only}
+        uses = Counter(leaf for part in dict.fromkeys(owners.values()) for leaf in part.leaves)
         results: dict[Value, NDArray[Any]] = {}
+        # Leaves of parts, whose memory may be gone when the last node of a part has run.
+        leaves = dict(zip((*run.graph.call_inputs, *run.graph.state_inputs), (*run.inputs, *run.states), strict=True))
 
         def observe(_index: int, node: Node, read: Callable[[Value], NDArray[Any]], _seconds: float) -> None:
             for value in node.outputs:
                 if value in run.graph.call_outputs:
                     results[value] = np.array(read(value), copy=True)
+                if value in uses:
+                    leaves[value] = np.array(read(value), order="C", copy=True)
                 if value in owners:
                     expected, result = _view(value, reference[name_of(value)], run), read(value)
                     key, row = self._find_row(owners[value].last, value.origin, run)
                     error = measure(result, expected)
                     self.rows[key] = replace(row, error=max(row.error, error))
                     self._show(0, error, result, expected)
+            for part in {owners[value]: None for value in node.outputs if value in owners}:
+                given = [leaves[leaf] for leaf in part.leaves]
+                uses.subtract(part.leaves)
+                for leaf in part.leaves:
+                    if not uses[leaf]:
+                        del leaves[leaf]
+                for value, alone in zip(part.made, _run_alone(part, given, run), strict=True):
+                    if (result := read(value)).tobytes() != alone.tobytes():
+                        judged = _Judged(result, alone, exceed(result, alone, np.zeros(alone.shape)))
+                        self._note(self._find_row(part.last, value.origin, run), number, judged, "run")
 
         run.trace(observe)
         ordinary = dict(zip(run.graph.call_outputs, run.call(), strict=True))
@@ -166,8 +184,7 @@ class Judge:
         given = {name_of(value): reference[name_of(value)] for value in run.graph.inputs}
         given |= {name_of(leaf): round_to(reference[name_of(leaf)], leaf.dtype) for leaf in part.leaves}
         leaves = [np.asarray(_view(leaf, given[name_of(leaf)], run), order="C") for leaf in part.leaves]
-        results = allocate(part.graph.outputs)
-        run.specialised.executable_of(part.graph).run(leaves, results)
+        results = _run_alone(part, leaves, run)
         bound = Bound(part, self._storage)
         for position, value in enumerate(part.made):
             result = results[position]
@@ -210,7 +227,7 @@ class Judge:
             at = tuple(map(int, np.unravel_index(int(over.argmax()), over.shape)))
             row = replace(row, over_bound=most, worst=(at, float(result[at]), float(expected[at])))
         if judged.is_wrong:
-            row = replace(row, sets=(*row.sets, number), cause=cause)
+            row = replace(row, sets=tuple(dict.fromkeys((*row.sets, number))), cause=cause)
             self._show(1, own, result, expected)
         self.rows[key] = replace(row, own=max(row.own or 0.0, own))
 
@@ -231,6 +248,12 @@ def _judge(result: NDArray[Any], evaluate: Callable[[Noise], NDArray[Any]], boun
     expected = evaluate(Noise())
     limits = bound.compute(expected, str(result.dtype), evaluate, stored=stored)
     return _Judged(result, expected, exceed(result, expected, limits))
+
+
+def _run_alone(part: Part, leaves: Sequence[NDArray[Any]], run: Run) -> list[NDArray[Any]]:
+    results = allocate(part.graph.outputs)
+    run.specialised.executable_of(part.graph).run(leaves, results)
+    return results
 
 
 def _list_parts(graph: Graph, reference: Arrays) -> list[Part]:
