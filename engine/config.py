@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from engine.errors import ConfigError
 from engine.suggest import unknown
@@ -470,6 +470,12 @@ class Config:
         """Fields as JSON-able values."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         return plain | {"variant": dict(self.variant)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """Of what `to_dict` gives, also after a way through JSON."""
+        recipe = plain["recipe"] and tuple(map(tuple, plain["recipe"]))
+        return cls(**{**plain, "recipe": recipe})
 
 
 def require_config(config: object) -> Config:

@@ -72,7 +72,7 @@ def locate(case: Case, config: Mapping[str, Any], reference: str, *, definitions
 
     Without a name it is the whole program, whose ordinary run has other bits than the run that shows its values.
     """
-    program = _program(case, read_config(config), definitions=definitions)
+    program = _program(case, Config.from_dict(config), definitions=definitions)
     found = diff(case.program, inputs_of(case), reference, program)
     if found.first_wrong is not None:
         return {"first": {"name": found.first_wrong.name, "text": str(found.first_wrong)}}
@@ -108,7 +108,7 @@ def observe(
     ``rewrites`` that passes made. `number` tells repeated runs apart.
     """
     del number
-    program = _program(case, read_config(config), definitions=definitions)
+    program = _program(case, Config.from_dict(config), definitions=definitions)
     found: list[NDArray[Any] | None] = [*_leaves(program, case)]
     path, errors, is_bad = case.folder / _EXPECTED, list[float | None](), False
     if path.exists():
@@ -131,18 +131,18 @@ def save(case: Case, config: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Write the program to a file of the folder, in place of the one before; return ``path``."""
     del number
     path = case.folder / "model.engine"
-    _program(case, read_config(config), definitions=False).save(path)
+    _program(case, Config.from_dict(config), definitions=False).save(path)
     return {"path": str(path)}
 
 
 def list_rewrites(case: Case, config: Mapping[str, Any]) -> dict[str, Any]:
     """``rewrites`` that passes make; nothing runs."""
-    return {"rewrites": list(map(list, _lower(case, read_config(config)).rewrites.made))}
+    return {"rewrites": list(map(list, _lower(case, Config.from_dict(config)).rewrites.made))}
 
 
 def list_ops(case: Case, config: Mapping[str, Any]) -> dict[str, Any]:
     """``ops`` of the program, each once."""
-    return {"ops": list(dict.fromkeys(node.op.name for node in _lower(case, read_config(config)).nodes))}
+    return {"ops": list(dict.fromkeys(node.op.name for node in _lower(case, Config.from_dict(config)).nodes))}
 
 
 def list_layers(case: Case) -> dict[str, Any]:
@@ -154,12 +154,6 @@ def inputs_of(case: Case) -> Any:
     """Those of a case as `engine.compile` takes them."""
     args, kwargs = case.inputs
     return (args, kwargs) if kwargs else args
-
-
-def read_config(config: Mapping[str, Any]) -> Config:
-    """From its JSON form."""
-    pairs = config["recipe"] and tuple(map(tuple, config["recipe"]))
-    return Config(**{**config, "recipe": pairs})
 
 
 def _lower(case: Case, config: Config) -> Any:

@@ -8,23 +8,33 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, fx
 
 from engine import compiler, exporter
-from engine.errors import ComparisonError
+from engine.config import Config
+from engine.dtypes import from_numpy
+from engine.errors import ComparisonError, EngineError
 from engine.exporter.torch_internals import tree_leaves
+from engine.inspect.capsule import EXPECTED, INPUTS, PROGRAM, SCRIPT
 from engine.inspect.diff import diff
 from engine.inspect.exported import Exported, Noise, Ref
 from engine.inspect.forking import Case
-from engine.inspect.observe import inputs_of, read_config
+from engine.inspect.observe import inputs_of
+from engine.inspect.script import evaluate, spell, write_script
+from engine.memory import as_array
+from engine.program.writer import save
 
 _VALUES = "values.pt"
-_ULPS, _TIMES = 16, 4
-"""A result is wrong beyond so many units in the last place of the largest element and times the error of eager."""
-SEED = 0
+_ULPS = 16
+"""Errors of a few units in the last place of the largest element are right, even if eager happens to have none."""
+_TIMES = 4
+"""How much larger than eager's the largest error may be: sums in another order differ."""
+_HUGE = 1e30
 
 
 class Reduction(NamedTuple):
@@ -33,7 +43,7 @@ class Reduction(NamedTuple):
     Attributes:
         nodes: names of the calls that are computed, in order; what they read besides is given.
         sizes: pairs of a size of given tensors, and the one that it is cut to.
-        forms: name of a given tensor -> how it is made.
+        forms: name of a given tensor -> one of `engine.inspect.script.FORMS`; others are as recorded.
     """
 
     nodes: Sequence[str]
@@ -42,10 +52,14 @@ class Reduction(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A reduction as a module, and its inputs, by name. Weights are buffers of the module."""
+    """A reduction as a module, and its inputs, by name. Weights are buffers of the module.
+
+    `spelled` is an expression for each input and buffer; "" for those that are as recorded.
+    """
 
     module: fx.GraphModule
     inputs: dict[str, Tensor]
+    spelled: dict[str, str]
 
 
 def prepare_trials() -> None:
@@ -86,6 +100,7 @@ def make_piece(case: Case, reduction: Reduction) -> Piece:
     given = dict.fromkeys(one for name in reduction.nodes for one in calls[name].inputs)
     env: dict[str, Any] = {}
     inputs: dict[str, Tensor] = {}
+    spelled: dict[str, str] = {}
     for name in given:
         if name in reduction.nodes:
             continue
@@ -93,13 +108,17 @@ def make_piece(case: Case, reduction: Reduction) -> Piece:
         if not isinstance(value, Tensor):
             env[name] = value
             continue
-        tensor = remake(_cut(value, sizes), reduction.forms.get(name, ""), len(env))
+        called = _as_identifier(name)
+        tensor, form = _cut(value, sizes), reduction.forms.get(name, "")
+        spelled[called] = spell(tensor, form, len(env)) if form else ""
+        if spelled[called]:
+            tensor = evaluate(spelled[called])
         if calls[name].function is None and calls[name].args is not None:
-            root.register_buffer(_as_identifier(name), tensor)
-            env[name] = graph.get_attr(_as_identifier(name))
+            root.register_buffer(called, tensor)
+            env[name] = graph.get_attr(called)
         else:
-            env[name] = graph.placeholder(_as_identifier(name))
-            inputs[_as_identifier(name)] = tensor
+            env[name] = graph.placeholder(called)
+            inputs[called] = tensor
     read = {one for name in reduction.nodes for one in calls[name].inputs}
     for name in reduction.nodes:
         call = calls[name]
@@ -109,7 +128,7 @@ def make_piece(case: Case, reduction: Reduction) -> Piece:
         env[name] = graph.create_node("call_function", call.function, tuple(args), dict(kwargs), called)
     graph.output(tuple(env[name] for name in reduction.nodes if name not in read and calls[name].is_tensor))
     graph.lint()
-    return Piece(fx.GraphModule(root, graph).eval(), inputs)
+    return Piece(fx.GraphModule(root, graph).eval(), inputs, spelled)
 
 
 def describe(case: Case, reduction: Sequence[Any]) -> dict[str, Any]:
@@ -145,38 +164,13 @@ def _cut(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
     return tensor.contiguous()
 
 
-def remake(tensor: Tensor, form: str, seed: int) -> Tensor:
-    """A tensor of the same shape and type in one of `engine.inspect.minify.FORMS`.
-
-    These are ones; whole numbers from -3 to 3; normal numbers of a seed, about as large as those of `tensor`; and its
-    own ones rounded to two digits.
-    """
-    if not form:
-        return tensor
-    if form == "ones":
-        return torch.ones_like(tensor)
-    if form == "whole":
-        return ((torch.arange(tensor.numel()) * 5) % 7 - 3).reshape(tensor.shape).to(tensor.dtype)
-    if not tensor.is_floating_point():
-        return tensor
-    if form == "seed":
-        scale = float(f"{float(tensor.double().std(correction=0)) or 1.0:.1g}")
-        made = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(SEED + seed)) * scale
-        return made.to(tensor.dtype)
-    digits = 1 - int(torch.floor(torch.log10(tensor.double().abs().max().clamp(min=1e-30))))
-    return tensor.double().round(decimals=digits).to(tensor.dtype)
-
-
 # --- trying one -------------------------------------------------------------------------------------------------------
 
 
-def check(
-    case: Case, reduction: Sequence[Any], kind: str, subject: str, options: Mapping[str, Any], number: int
-) -> dict[str, Any]:
+def check(case: Case, reduction: Sequence[Any], kind: str, subject: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Run a piece, and say whether it has failed by ``wrong`` or ``nan``: ``failed``, and why: ``text``.
 
-    `subject` is ``engine``, of which `options` are the fields of a Config, or ``module:function``, which is called with
-    the module, its inputs and `options`, and returns the results.
+    `subject` has the fields of `engine.inspect.minify.Subject`.
 
     Raises:
         ComparisonError: eager torch cannot run the piece.
@@ -184,35 +178,40 @@ def check(
     del number
     piece = make_piece(case, Reduction(*reduction))
     inputs = tuple(piece.inputs.values())
-    try:
-        with torch.no_grad():
-            eager = [one for one in piece.module(*inputs) if isinstance(one, Tensor)]
-    except Exception as error:
-        raise ComparisonError(f"eager torch cannot run it: {type(error).__name__}") from error
-    if not eager or not any(one.numel() for one in eager):
-        raise ComparisonError("it makes nothing")
-    if subject == "engine" and kind == "wrong":
-        first = diff(piece.module, inputs, candidate=read_config(options)).first_wrong
-        return {"failed": first is not None, "text": str(first), "name": first and first.name}
-    results = run_subject(piece, subject, options)
+    eager = _run_eagerly(piece)
+    if not subject["task"] and kind == "wrong":
+        first = diff(piece.module, inputs, candidate=Config.from_dict(subject["options"])).first_wrong
+        return {"failed": first is not None, "text": str(first)}
+    results = _run_subject(piece, subject)
     exact = Exported(exporter.export_with_torch(piece.module, inputs), wide=True)
     names = [name for name in exact.results if name is not None]
     known = dict(exact.compute(names, exact.name_inputs(inputs), Noise()))
     for number, (ours, theirs, name) in enumerate(zip(results, eager, names, strict=True)):
-        text = find_difference(ours, theirs, known[name]) if kind == "wrong" else _find_bad(ours, known[name])
+        text = find_difference(ours, theirs, known[name]) if kind == "wrong" else _find_bad(ours, theirs, known[name])
         if text:
-            return {"failed": True, "text": f"result {number}: {text}", "name": name}
-    return {"failed": False, "text": "", "name": None}
+            return {"failed": True, "text": f"result {number}: {text}"}
+    return {"failed": False, "text": ""}
 
 
-def run_subject(piece: Piece, subject: str, options: Mapping[str, Any]) -> list[Tensor]:
+def _run_eagerly(piece: Piece) -> list[Tensor]:
+    try:
+        with torch.no_grad():
+            eager = [one for one in piece.module(*piece.inputs.values()) if isinstance(one, Tensor)]
+    except Exception as error:
+        raise ComparisonError(f"eager torch cannot run it: {type(error).__name__}") from error
+    if not eager or not any(one.numel() for one in eager):
+        raise ComparisonError("it makes nothing")
+    return eager
+
+
+def _run_subject(piece: Piece, subject: Mapping[str, Any]) -> list[Tensor]:
     """The results of a piece in a way to run it, as of `check`."""
     inputs = tuple(piece.inputs.values())
-    if subject == "engine":
-        results = compiler.compile(piece.module, inputs, read_config(options))(*inputs)
+    if subject["task"]:
+        module, _, function = subject["task"].partition(":")
+        results = getattr(importlib.import_module(module), function)(piece.module, inputs, subject["options"])
     else:
-        module, _, function = subject.partition(":")
-        results = getattr(importlib.import_module(module), function)(piece.module, inputs, options)
+        results = compiler.compile(piece.module, inputs, Config.from_dict(subject["options"]))(*inputs)
     return [torch.as_tensor(one) for one in tree_leaves(results) if hasattr(one, "dtype")]
 
 
@@ -223,19 +222,77 @@ def find_difference(ours: Tensor, eager: Tensor, exact: Tensor) -> str:
     if not eager.is_floating_point():
         wrong = ours.to(eager.dtype) != eager
         return f"{int(wrong.sum())} of {wrong.numel()} elements differ" if wrong.any() else ""
-    right, former, found = exact.double(), eager.double(), ours.double()
+    limits = torch.finfo(eager.dtype)
+    found, right, former = ours.double(), exact.double(), eager.double()
     plain = right.isfinite() & former.isfinite()
-    scale = float(right[plain].abs().max()) if plain.any() else 0.0
+    scale = float(right[right.isfinite()].abs().max()) if right.isfinite().any() else 0.0  # eager may overflow
     worst = float((former - right)[plain].abs().max()) if plain.any() else 0.0
-    allowed = _ULPS * torch.finfo(eager.dtype).eps * scale + _TIMES * worst
-    near = ((found - right).abs() <= allowed) | (found == right) | (found == former) | (found.isnan() & former.isnan())
-    if near.all():
+    allowed = _ULPS * (limits.eps * scale + limits.tiny) + _TIMES * worst
+    near = [
+        ((found - one).abs() <= allowed) | (found == one) | (found.isnan() & one.isnan()) for one in (right, former)
+    ]
+    wrong = ~(near[0] | near[1])
+    if not wrong.any():
         return ""
-    off = torch.where(near, 0.0, (found - right).abs().nan_to_num(torch.inf))
-    at = tuple(int(one) for one in torch.unravel_index(off.argmax(), off.shape))
-    return f"element {list(at)} is {found[at]:.6g}, expected {right[at]:.6g}"
+    at = tuple(wrong.nonzero()[0].tolist())
+    numbers = f"{found[at]:.9g}, eager {former[at]:.9g}, in float64 {right[at]:.9g}; allowed {allowed:.3g}"
+    return f"{int(wrong.sum())} of {wrong.numel()} elements: at {list(at)} {numbers}"
 
 
-def _find_bad(ours: Tensor, exact: Tensor) -> str:
-    bad = ~ours.double().isfinite() & exact.double().isfinite()
+def _find_bad(ours: Tensor, *others: Tensor) -> str:
+    bad = ~ours.isfinite()
+    for one in others:
+        bad &= one.isfinite()
     return f"{int(bad.sum())} of {bad.numel()} elements are no numbers" if bad.any() else ""
+
+
+# --- writing one ------------------------------------------------------------------------------------------------------
+
+
+def write(
+    case: Case,
+    reduction: Sequence[Any],
+    kind: str,
+    subject: Mapping[str, Any],
+    title: str,
+    name: str,
+    limit: float | None = None,
+) -> dict[str, Any]:
+    """Write a piece to files of the folder `name`, for `engine.inspect.capsule`.
+
+    Returns ``script``; element types of ``inputs`` and ``results``; and ``limit``: a larger error is the failure. It is
+    `limit` where this is given, and None where the failure is of another kind.
+    """
+    piece = make_piece(case, Reduction(*reduction))
+    folder = case.folder / name
+    folder.mkdir(exist_ok=True)
+    eager, lines = _run_eagerly(piece), ""
+    if kind in ("wrong", "nan"):
+        limit = _find_limit(_run_subject(piece, subject), eager) if limit is None else limit
+        lines = (
+            "results = [torch.as_tensor(one) for one in results]\n"
+            f"torch.testing.assert_close(results, list(model(*inputs)), rtol=0, atol={limit}, equal_nan=True, "
+            "check_dtype=False)"
+        )
+    elif kind == "command":
+        lines = "print(results)"
+    tensors = {**dict(piece.module.named_buffers()), **piece.inputs}
+    spelled = {key: text or spell(tensors[key], "", 0) for key, text in piece.spelled.items()}
+    text = write_script(piece.module, list(piece.inputs), spelled, title, subject["script"], lines)
+    (folder / SCRIPT).write_text(text)
+    inputs = tuple(piece.inputs.values())
+    if not subject["task"]:
+        with suppress(EngineError):
+            save(folder / PROGRAM, exporter.export(piece.module, inputs))  # before any pass
+        for file, group in ((INPUTS, inputs), (EXPECTED, eager)):
+            np.savez(folder / file, *map(as_array, group))
+    kinds = [[from_numpy(as_array(one).dtype).name for one in group] for group in (inputs, eager)]
+    return {"script": text, "limit": limit, "inputs": kinds[0], "results": kinds[1]}
+
+
+def _find_limit(ours: Sequence[Tensor], eager: Sequence[Tensor]) -> float:
+    """Half of the largest error: what is less is another one. Very much where this is infinite, or no number."""
+    pairs = [(a.double(), b.double()) for a, b in zip(ours, eager, strict=True) if a.shape == b.shape]
+    errors = [torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs()) for a, b in pairs]
+    largest = max((float(one.max().nan_to_num(torch.inf)) for one in errors if one.numel()), default=torch.inf)
+    return float(f"{min(largest / 2, _HUGE):.2g}")

@@ -12,11 +12,11 @@ import typer
 import engine
 from engine.errors import EngineError
 from engine.inspect.bisect import FAILURES
+from engine.inspect.command import CANNOT_TELL, Command
 from engine.inspect.trials import LIMIT_S
 from suites import models
 from suites.backends.engine import Engine
 from suites.cli import sides, targets
-from suites.cli.oracle import CANNOT_TELL, Command
 from suites.cli.output import JsonFlag, console, path_option, print_json, stdout_as_stderr, whole_number
 from suites.harness.errors import UsageError
 from suites.harness.present.terminal import write_paragraph

@@ -1,4 +1,4 @@
-"""What says whether a program fails, in a way of its own: a shell command."""
+"""A shell command that says whether something fails."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Mapping
+from pathlib import Path
 
-from engine import Config
-from engine.inspect.trials import Trials
-from suites.harness.errors import UsageError
+from engine.config import Config
+from engine.errors import ComparisonError
+from engine.inspect.trials import LIMIT_S, Trials
 
 CANNOT_TELL = 125
 """The exit status of a command that cannot tell, as for git bisect."""
@@ -17,8 +19,10 @@ _NOT_RUN = (126, 127)
 
 
 class Command:
-    """A shell command, which fails where the program does. It finds the path of the program file in ``$PROGRAM``, and
-    the fields of its Config, as JSON, in ``$CONFIG``.
+    """A shell command, which fails where the case does.
+
+    For `bisect` it finds the path of the program file in ``$PROGRAM``, and the fields of its Config, as JSON, in
+    ``$CONFIG``; for `minify` and `replay` the path of a script in ``$SCRIPT``.
 
     Args:
         line: for the shell.
@@ -26,8 +30,8 @@ class Command:
         limit: seconds; a longer run fails.
     """
 
-    def __init__(self, line: str, pattern: str | None, limit: float) -> None:
-        self._line, self._limit = line, limit
+    def __init__(self, line: str, pattern: str | None = None, limit: float = LIMIT_S) -> None:
+        self.line, self.pattern, self._limit = line, pattern, limit
         self._pattern = None if pattern is None else re.compile(pattern)
         self.label = f"{line} fails"
 
@@ -36,12 +40,18 @@ class Command:
         saved = trials.run("engine.inspect.observe:save", config=config.to_dict(), number=trials.count)
         if saved.kind != "done":
             return None
-        environment = {**os.environ, "PROGRAM": saved.answer["path"], "CONFIG": json.dumps(config.to_dict())}
+        return self._run({"PROGRAM": saved.answer["path"], "CONFIG": json.dumps(config.to_dict())})
+
+    def fails_script(self, path: Path) -> bool | None:
+        """True if it fails for a script, None if it cannot tell. ComparisonError if the shell cannot run it."""
+        return self._run({"SCRIPT": str(path)})
+
+    def _run(self, environment: Mapping[str, str]) -> bool | None:
         try:
             ended = subprocess.run(  # noqa: S602  # it is what the user asks for
-                self._line,
+                self.line,
                 shell=True,
-                env=environment,
+                env={**os.environ, **environment},
                 capture_output=True,
                 text=True,
                 check=False,
@@ -50,7 +60,7 @@ class Command:
         except subprocess.TimeoutExpired:
             return True
         if ended.returncode in _NOT_RUN:
-            raise UsageError(f"--fails: the shell cannot run {self._line!r}: {ended.stderr.strip()}")
+            raise ComparisonError(f"the shell cannot run {self.line!r}: {ended.stderr.strip()}")
         if self._pattern is not None:
             return self._pattern.search(ended.stdout + ended.stderr) is not None
         return None if ended.returncode == CANNOT_TELL else ended.returncode != 0
