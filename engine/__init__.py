@@ -29,11 +29,13 @@ from engine.errors import (
     UnsupportedOp,
 )
 from engine.inspect.bisect import Bisection, bisect
+from engine.inspect.capsule import Replay, replay
 from engine.inspect.compare import Comparison, Difference, compare
 from engine.inspect.deterministic import deterministic
 from engine.inspect.diff import Diff, diff
 from engine.inspect.exported import trace
 from engine.inspect.judge import ValueDiff
+from engine.inspect.minify import Minified, minify
 from engine.logs import listen as _listen
 from engine.runtime.decoder import Decoder
 from engine.runtime.model import CompiledModel
@@ -57,10 +59,12 @@ __all__ = [
     "ExecutionError",
     "GuardWarning",
     "InternalError",
+    "Minified",
     "MissingPackageError",
     "PlainWeightsWarning",
     "Program",
     "ProgramError",
+    "Replay",
     "ShapeError",
     "SlowKernelWarning",
     "SlowPrecisionWarning",
@@ -78,6 +82,8 @@ __all__ = [
     "list_layers",
     "load",
     "load_decoder",
+    "minify",
+    "replay",
     "switches",
     "trace",
 ]

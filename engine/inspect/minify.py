@@ -88,6 +88,10 @@ class Minified:
     trials: int
     seconds: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able values."""
+        return asdict(self)
+
     def __str__(self) -> str:
         left, of = self.calls
         are = "is" if left == 1 else "are"

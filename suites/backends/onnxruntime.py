@@ -60,6 +60,13 @@ class OnnxRuntime(Backend):
         "tool": FAMILIES,
     }
     keeps = "onnx"
+    script: ClassVar[str] = """\
+import onnxruntime
+torch.onnx.export(model, inputs, "repro.onnx", dynamo=True, verbose=False)
+session = onnxruntime.InferenceSession("repro.onnx", providers=["CPUExecutionProvider"])
+names = [one.name for one in session.get_inputs()]
+results = session.run(None, dict(zip(names, (one.numpy() for one in inputs))))
+"""
     schemes: ClassVar[Mapping[str, Scheme]] = {
         "int8_weight": Scheme(
             f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and of activations "

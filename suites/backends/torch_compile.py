@@ -58,6 +58,11 @@ class TorchCompile(Eager):
         "mode": _MODES,
         **{name: tuple(known) for name, (_, known) in SETTINGS.items()},
     }
+    script: ClassVar[str] = """\
+import torch._inductor.config
+torch._inductor.config.freezing = True
+results = torch.compile(model, dynamic=False)(*inputs)
+"""
     schemes: ClassVar[Mapping[str, Scheme]] = {
         "int8_dynamic": Scheme(
             "activations have one fixed scale a tensor (PT2E, X86InductorQuantizer)",

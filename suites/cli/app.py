@@ -20,7 +20,9 @@ from suites.cli import (
     diff,
     history,
     kernels,
+    minify,
     profile,
+    replay,
     run,
     show,
     site,
@@ -61,6 +63,12 @@ app.command("diff", epilog="Example: enginebench diff bert --set sequence=16 --c
 app.command("bisect", epilog="Example: enginebench bisect bert --candidate 'engine\\[precision=int8_dynamic]'")(
     bisect.command
 )
+
+app.command(
+    "minify", epilog="Example: enginebench minify mine.py:factory --candidate openvino --capsule wrong.capsule"
+)(minify.command)
+
+app.command("replay", epilog="Example: enginebench replay wrong.capsule")(replay.command)
 
 app.command("kernels", epilog="Example: enginebench kernels --isa avx2 --filter linear")(kernels.command)
 
