@@ -1,4 +1,4 @@
-"""A failure as one file, which is replayed anywhere; a case of the engine is run by this module, without torch.
+"""A failure as one file, which is replayed anywhere; a case of the engine without torch.
 
 The file is a ZIP archive: ``capsule.json``, the facts; ``repro.py``, the script; ``passing.py``, the nearest case that
 does not fail; and where the engine is the subject the graph before any pass, inputs, and what results should be.
@@ -17,23 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from engine import dtypes, passes, targets
-from engine.config import Config
+from engine import targets
 from engine.errors import ProgramError
-from engine.graph import share_constants
 from engine.inspect.command import Command
-from engine.inspect.compare import widen
 from engine.inspect.trials import LIMIT_S, Outcome, name_signal
-from engine.memory import as_array
-from engine.program import opened
-from engine.runtime.program import Program
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FORMAT = 1
 FACTS, SCRIPT, PASSING, PROGRAM = "capsule.json", "repro.py", "passing.py", "program.engine"
@@ -129,7 +118,7 @@ def replay(path: str | Path, limit: float = LIMIT_S, *, allow_command: bool = Fa
         if command is not None:
             failed = Command(command["line"], command["pattern"], limit).fails_script(folder / SCRIPT)
             return Replay(failed is True, f"{command['line']} {'fails' if failed else 'does not fail'}", differences)
-        arguments = ["-P", "-m", "engine.inspect.capsule", name] if PROGRAM in members else [SCRIPT]
+        arguments = ["-P", "-m", "engine.inspect.replaying", name] if PROGRAM in members else [SCRIPT]
         outcome = run_python(arguments, folder, limit)
     return Replay(is_failure(outcome, facts["kind"], facts["failure"]), _describe(outcome), differences)
 
@@ -172,42 +161,3 @@ def is_failure(outcome: Outcome, kind: str, failure: str) -> bool:
 
 def _describe(outcome: Outcome) -> str:
     return outcome.text or "it ends as it should" if outcome.kind in ("done", "error") else str(outcome)
-
-
-# --- in the process of a replay ---------------------------------------------------------------------------------------
-
-
-def load_case(path: Path, config: Config) -> Program:
-    """The program of a graph that was saved before any pass."""
-    with opened(path, "full", mapped=False) as graph:
-        passes.run_common(graph, config)
-        share_constants([graph])
-        return Program(graph, config)
-
-
-def _load_arrays(path: Path, kinds: list[str]) -> list[NDArray[Any]]:
-    """Arrays of these element types, of which NumPy's files know not all."""
-    with np.load(path) as found:
-        return [found[f"arr_{n}"].view(dtypes.dtype(kind).numpy) for n, kind in enumerate(kinds)]
-
-
-def _main(folder: Path) -> None:
-    """Run the engine's case. AssertionError if its results are wrong."""
-    facts = json.loads((folder / FACTS).read_text())
-    program = load_case(folder / PROGRAM, Config.from_dict(facts["options"]))
-    results = [as_array(one) for one in program(*_load_arrays(folder / INPUTS, facts["inputs"]))]
-    for number, (ours, right) in enumerate(
-        zip(results, _load_arrays(folder / EXPECTED, facts["results"]), strict=True)
-    ):
-        if facts["limit"] is None:
-            continue
-        with np.errstate(all="ignore"):
-            error = np.abs(widen(ours) - widen(right))
-        same = (ours == right) | (np.isnan(widen(ours)) & np.isnan(widen(right)))
-        wrong = ~same & ~(error <= facts["limit"])
-        at = tuple(int(one[0]) for one in np.nonzero(wrong)) if wrong.any() else None
-        assert at is None, f"result {number}, element {list(at)}: {ours[at]}, expected {right[at]}"  # noqa: S101
-
-
-if __name__ == "__main__":
-    _main(Path(sys.argv[1]))

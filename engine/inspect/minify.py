@@ -26,6 +26,8 @@ from engine.tree import split_arguments
 
 _TASKS = "engine.inspect.reduced"
 _FIRST_RUNS = 4
+_CLEAR = 4.0
+"""An error this many times its bound stays a failure's if parts of the model are left out: less may be rounding."""
 _CASE, _NEXT = "smallest", "passing"
 """Folders of the case, and of the one that does not fail."""
 
@@ -188,7 +190,7 @@ class _Search:
         self._trials, self._fails, self._folder = trials, fails, folder
         self._kind = fails if isinstance(fails, str) else "command"
         self._asked = {"kind": self._kind, "subject": asdict(subject)}
-        self._repeats = 1
+        self._repeats, self._least = 1, 0.0
         self._signature: tuple[str, str] = ("", "")
         self._passing: Reduced | None = None
         self.units: tuple[tuple[str, ...], ...] = ()
@@ -240,6 +242,7 @@ class _Search:
         if not failed:
             raise ComparisonError(f"minify: it does not fail: expected {self._kind}: {_describe(outcome)}")
         self._signature = outcome.signature
+        self._least = min(_CLEAR, outcome.answer.get("over_bound") or _CLEAR)
         if self._kind != "hang":
             runs = [self._is_same(self._check(whole, number)) for number in range(_FIRST_RUNS)]
             self._repeats = count_repeats(max(1, sum(runs)), len(runs))
@@ -289,7 +292,10 @@ class _Search:
         return False
 
     def _is_same(self, outcome: Outcome) -> bool:
-        return outcome.signature == self._signature and bool(outcome.answer.get("failed", True))
+        answer, is_failed = outcome.answer, outcome.answer.get("failed", True)
+        return (
+            outcome.signature == self._signature and is_failed and (answer.get("over_bound") or _CLEAR) >= self._least
+        )
 
     def _check(self, case: Reduced, number: int) -> Outcome:
         if not isinstance(self._fails, Command):

@@ -168,7 +168,8 @@ def _cut(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
 
 
 def check(case: Case, reduction: Sequence[Any], kind: str, subject: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Run a piece, and say whether it has failed by ``wrong`` or ``nan``: ``failed``, and why: ``text``.
+    """Run a piece, and say whether it has failed by ``wrong`` or ``nan``: ``failed``, and why: ``text``. Of a node that
+    `diff` accuses, ``over_bound`` is its error over its bound.
 
     `subject` has the fields of `engine.inspect.minify.Subject`.
 
@@ -181,7 +182,7 @@ def check(case: Case, reduction: Sequence[Any], kind: str, subject: Mapping[str,
     eager = _run_eagerly(piece)
     if not subject["task"] and kind == "wrong":
         first = diff(piece.module, inputs, candidate=Config.from_dict(subject["options"])).first_wrong
-        return {"failed": first is not None, "text": str(first)}
+        return {"failed": first is not None, "text": str(first), "over_bound": first and first.over_bound}
     results = _run_subject(piece, subject)
     exact = Exported(exporter.export_with_torch(piece.module, inputs), wide=True)
     names = [name for name in exact.results if name is not None]

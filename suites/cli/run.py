@@ -14,7 +14,7 @@ from engine.processors import count_processors
 from suites import models
 from suites.accuracy import scoring
 from suites.backends import versions
-from suites.cli import show, targets
+from suites.cli import capsules, show, targets
 from suites.cli.output import (
     JsonFlag,
     ResultsOption,
@@ -103,6 +103,10 @@ def command(
             "--dry-run", help="List the cases and an estimate. Imports your Python files, and runs nothing else."
         ),
     ] = False,
+    folder_of_capsules: Annotated[
+        Path | None,
+        path_option("--capsules", help="Folder for a capsule (see minify) of each row that is wrong or failed."),
+    ] = None,
     results: ResultsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -160,6 +164,9 @@ def command(
                 printer.print()
                 write_paragraph(printer, answer.write_answer(outcome.summaries), style="bold")
             print(f"stored: {outcome.path}")
+    if folder_of_capsules is not None:
+        for line in capsules.write(folder_of_capsules, [row for one in outcomes for row in one.summaries]):
+            print(line, file=sys.stderr)
     if not all(outcome.succeeded and _has_scored(outcome) for outcome in outcomes):
         raise typer.Exit(1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import engine
 from engine import logs
 from suites import models
+from suites.cli import capsules
 from suites.harness.judge import judged_case
 from suites.harness.present import names, notes
 from tests import messages
@@ -187,6 +189,76 @@ def test_bisect_asks_a_command(capsys):
     status, _out, err = call(capsys, "bisect", *MODEL, "--fails", "no-such-command")
     assert status == 2
     assert "the shell cannot run 'no-such-command'" in err
+
+
+MINE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(torch.tanh(torch.relu(x)), -1)
+
+
+def factory():
+    return Model().eval(), (torch.randn(3, 7),)
+"""
+
+
+def test_minify_writes_a_script_and_a_capsule_that_runs_it_if_allowed(capsys, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "mine.py").write_text(MINE)
+    path = tmp_path / "case.capsule"
+    asked = ["--candidate", f"engine[passes={tmp_path / 'broken.py'}:run]", "--capsule", str(path)]
+    status, out, _err = call(capsys, "minify", f"{tmp_path / 'mine.py'}:factory", *asked)
+    assert status == 0
+    assert "2 of 3 calls are left" in out  # what is no op has no program
+    script = path.with_suffix(".repro.py").read_text()
+    assert script in out
+    assert "torch.ops.aten.tanh.default(" in script
+    status, _out, err = call(capsys, "replay", str(path))
+    assert status == 2
+    assert "runs code: python repro.py" in err
+    status, out, _err = call(capsys, "replay", str(path), "--allow-command")
+    assert status == 1
+    assert "It fails" in out
+
+
+@pytest.mark.parametrize("label", ["eager", "openvino[hint=throughput]", "onnxruntime[precision=int8_dynamic]"])
+def test_minify_refuses_what_has_no_script(label, capsys):
+    status, out, err = call(capsys, "minify", *MODEL, "--candidate", label)
+    assert (status, out) == (2, "")
+    messages.check(err)
+
+
+def test_a_file_that_is_no_capsule_is_refused(capsys, tmp_path):
+    status, out, err = call(capsys, "replay", str(tmp_path / "missing"))
+    assert (status, out) == (2, "")
+    messages.check(err.replace(str(tmp_path), "FOLDER"))
+
+
+def test_a_run_asks_for_a_capsule_of_each_row_that_failed(tmp_path, monkeypatch):
+    asked = []
+
+    def run(command, **_):
+        asked.append(command[3:])
+        return subprocess.CompletedProcess(command, len(asked) - 1, "", "text\nthe reason\n")
+
+    monkeypatch.setattr(capsules.subprocess, "run", run)
+    row = {"case": "bert/s16/t2/bf16", "model": "bert", "shape": {"sequence": 16}, "precision": "bf16", "threads": 2}
+    rows = [
+        records.summary(backend=name, status=status, reason="off", latency=None, **row)
+        for name, status in (("openvino", "wrong"), ("onnxruntime", "failed"), ("eager", "timeout"))
+    ]
+    told = list(capsules.write(tmp_path / "made", rows))
+    path = tmp_path / "made" / "bert-s16-t2-bf16-openvino.capsule"
+    assert told == [
+        f"openvino, bert/s16/t2/bf16: {path}",
+        "onnxruntime, bert/s16/t2/bf16: no capsule: the reason",
+    ]
+    model = ["minify", "bert", "--set", "sequence=16", "--candidate", "openvino[precision=bf16]"]
+    assert asked[0] == [*model, "--fails", "wrong", "--threads", "2", "--capsule", str(path)]
+    assert asked[1][-5] == "error"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,13 @@ from tests import messages
 from tests.inspect.planted import cases
 from tests.inspect.planted.plant import read_faults
 
-FAULTS = [one for one in read_faults() if not (one.is_native or isinstance(getattr(cases, one.case)()[1], list))]
+UNINITIALISED = "last-panel-is-not-packed"
+"""Reads memory that nobody wrote: the script, in a new process, may find anything there, and then it is no result."""
+FAULTS = [
+    one
+    for one in read_faults()
+    if not (one.is_native or one.name == UNINITIALISED or isinstance(getattr(cases, one.case)()[1], list))
+]
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("batch-norm-leaves-the-bias-of-the-convolution-unscaled",)  # each takes 15 s and more
 PATTERNS = {"second-scale-displaces-the-first-of-an-rms-norm": 7, "gate-and-up-trade-places": 6}
@@ -92,7 +98,8 @@ def test_few_calls_are_left_of_the_model_of_a_fault_and_fail_elsewhere(fault, mo
     assert replay(path).fails, str(found)
     monkeypatch.delenv("PLANTED")
     is_in_graph = fault.file.startswith("engine/exporter")  # that in the capsule is what it wrote
-    assert replay(path).fails == is_in_graph
+    if is_in_graph or "precision" not in fault.config:  # what rounding weights does may be half of the error
+        assert replay(path).fails == is_in_graph
 
 
 def test_the_call_that_fails_is_left_with_small_sizes_and_plain_values(minified):

@@ -1,7 +1,7 @@
 """Every operator of torch's own database against eager PyTorch.
 
     python -m tests.sweep [--operators NAME,...] [--types NAME,...] [--sizes fixed,auto,range] [--samples N] [--jobs N]
-                          [--into docs/reliability.md]
+                          [--into docs/reliability.md] [--capsules FOLDER]
 
 Ends with status 1 where a result was wrong or an error was no refusal. See docs/reliability.md.
 """
@@ -16,12 +16,15 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+import torch
+
+import engine
 from engine.suggest import find_nearest
 from suites.harness.present import markdown
 from suites.harness.record import machine
 from suites.harness.record.schema import Provenance
 from tests.sweep.check import SIZES, Outcome, check_operator
-from tests.sweep.samples import OPERATORS
+from tests.sweep.samples import OPERATORS, find_sample
 
 _TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 _COUNTED = {
@@ -38,12 +41,15 @@ _CHUNK = 100
 
 Task = tuple[str, str, str, int]
 """Operator, element type, kind of sizes, number of samples."""
+Failing = tuple[str, str, int]
+"""Operator, element type and number of a sample."""
 
 
-def _sweep(tasks: list[Task], jobs: int) -> tuple[dict[tuple[str, str], Counter[str]], list[str]]:
-    """Counts by type and kind of sizes, and all findings. `operators` counts those of which a sample was right."""
+def _sweep(tasks: list[Task], jobs: int) -> tuple[dict[tuple[str, str], Counter[str]], list[str], list[Failing]]:
+    """Counts by type and kind of sizes, all findings, and samples. `operators` counts those of which one was right."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     findings: list[str] = []
+    failing: list[Failing] = []
     # Processes keep what torch caches, so each chunk of tasks has new ones. `max_tasks_per_child` can block for ever.
     for first in range(0, len(tasks), _CHUNK):
         with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
@@ -59,11 +65,30 @@ def _sweep(tasks: list[Task], jobs: int) -> tuple[dict[tuple[str, str], Counter[
                 row.update(outcome.counts)
                 row["operators"] += outcome.counts["right"] > 0
                 findings += outcome.findings
+                failing += [(operator, dtype, number) for number in outcome.failing]
                 for text in outcome.findings:
                     print(text, flush=True)
         if sys.stderr.isatty():
             print(f"{min(first + _CHUNK, len(tasks))} of {len(tasks)}", end="\r", file=sys.stderr, flush=True)
-    return counts, findings
+    return counts, findings, failing
+
+
+def _minify(samples: list[Failing], folder: Path) -> None:
+    """Write a capsule of each sample."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for operator, dtype, number in samples:
+        sample, path = (
+            find_sample(operator, getattr(torch, dtype), number),
+            folder / f"{operator}-{dtype}-{number}.capsule",
+        )
+        for kind in ("wrong", "error"):
+            try:
+                found = engine.minify(sample.model(), (sample.inputs(),), kind, capsule=path)
+            except engine.EngineError as error:
+                print(f"{path.stem}: {str(error).splitlines()[0]}")
+            else:
+                print(f"{path}: {found}")
+                break
 
 
 def _write_table(counts: dict[tuple[str, str], Counter[str]]) -> str:
@@ -90,6 +115,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--sizes", default=SIZES[0], help=f"how sizes vary: {', '.join(SIZES)}")
     parser.add_argument("--samples", type=_count, default=4, help="about how many of each operator and type")
     parser.add_argument("--jobs", type=_count, default=2, help="processes")
+    parser.add_argument("--capsules", type=Path, help="folder for a capsule of each sample that is wrong or failed")
     parser.add_argument("--into", type=Path, help="a page between whose markers the table goes")
     options = parser.parse_args()
     for name, known in (("operators", OPERATORS), ("types", _TYPES), ("sizes", SIZES)):
@@ -113,12 +139,14 @@ def main() -> int:
         for dtype in options.types
         for operator in options.operators
     ]
-    counts, findings = _sweep(tasks, options.jobs)
+    counts, findings, failing = _sweep(tasks, options.jobs)
     text = _write_table(counts)
     print(text)
     if options.into:
         heading = markdown.heading(Provenance(**machine.environment()))
         markdown.write_between(options.into, "sweep", f"{heading}\n\n{text}")
+    if options.capsules:
+        _minify(failing, options.capsules)
     return 1 if findings else 0
 
 

@@ -33,10 +33,12 @@ class Outcome:
         counts: ``right``, ``refused``, ``skipped`` (random, or refused by eager) and ``wrong``: programs; ``calls``:
             further calls with other sizes, all right; ``guarded``: calls that a ShapeError refused.
         findings: a text for each wrong result and each error that is no refusal.
+        failing: numbers of the samples whose own sizes show one.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
+    failing: list[int] = field(default_factory=list)
 
 
 _UNSAFE = ("nn.functional.embedding_bag",)
@@ -52,7 +54,9 @@ def check_operator(operator: str, dtype: str, sizes: str, limit: int) -> Outcome
         for sample in list_samples(operator, getattr(torch, dtype), limit):
             if outcome.counts["refused"] >= _REFUSALS and not outcome.counts["right"]:
                 break
+            before = outcome.counts["wrong"]
             check_sample(sample, sizes, outcome)
+            outcome.failing += [sample.number] * (sizes == FIXED and outcome.counts["wrong"] > before)
     return outcome
 
 

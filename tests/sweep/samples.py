@@ -87,16 +87,26 @@ def _resized(tensor: torch.Tensor, sizes: dict[int, int]) -> torch.Tensor:
 
 def list_samples(operator: str, dtype: torch.dtype, limit: int) -> Iterator[Sample]:
     """About `limit` samples of an operator, evenly spread; none if it has no such type. Only dense tensors."""
-    info = OPERATORS[operator]
-    if dtype not in info.dtypes:
+    if dtype not in OPERATORS[operator].dtypes:
         return
-    found = list(info.sample_inputs("cpu", dtype, requires_grad=False))
-    step = max(1, len(found) // limit)
-    for number in range(0, len(found), step):
-        sample = found[number]
-        made = make_sample(operator, number, info.op, (sample.input, *sample.args), sample.kwargs)
+    found = _list_all(operator, dtype)
+    for made in found[:: max(1, len(found) // limit)]:
         if made.tensors and all(one.layout == torch.strided and not one.is_nested for one in made.tensors):
             yield made
+
+
+def find_sample(operator: str, dtype: torch.dtype, number: int) -> Sample:
+    """The sample of this number."""
+    return _list_all(operator, dtype)[number]
+
+
+def _list_all(operator: str, dtype: torch.dtype) -> list[Sample]:
+    info = OPERATORS[operator]
+    found = info.sample_inputs("cpu", dtype, requires_grad=False)
+    return [
+        make_sample(operator, number, info.op, (sample.input, *sample.args), sample.kwargs)
+        for number, sample in enumerate(found)
+    ]
 
 
 def make_sample(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from suites.harness.judge.judged_case import NEAR_TOLERANCE, JudgedCase, Mark, find_scheme, judge_neighbours
-from suites.harness.present import units
+from suites.harness.present import further, units
 from suites.harness.record import reasons
 from suites.harness.record.schema import Summary
 
@@ -200,11 +201,7 @@ def _look_further(row: Summary) -> str:
     """The command that finds what is wrong with a row of the engine; "" for others."""
     if row.status != "wrong" or row.role != "engine":
         return ""
-    chosen = "".join(f" --set {key}={value}" for key, value in (row.shape | row.options).items())
-    name, _, options = row.backend.removesuffix("]").partition("[")
-    wanted = ",".join(filter(None, [options, "" if row.precision == "fp32" else f"precision={row.precision}"]))
-    label = f"'{name}[{wanted}]'" if wanted else name
-    return f"; look further: enginebench diff {row.model}{chosen} --candidate {label}"
+    return f"; look further: enginebench diff {shlex.join(further.list_arguments(row))}"
 
 
 def name_cases(names: Sequence[str], judged: Sequence[JudgedCase], short: Mapping[str, str]) -> str:
