@@ -60,6 +60,7 @@ TORCH_AT_TOP = (
     "engine.torch_backend",
     "engine.inspect.observe",  # runs in processes of trials
     "engine.inspect.reduced",
+    "engine.inspect.script",
 )
 TORCH_INSIDE = (
     "engine.targets.triton",  # memory of a GPU is a torch tensor

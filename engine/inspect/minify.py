@@ -18,13 +18,15 @@ from engine.errors import ComparisonError, ConfigError
 from engine.inspect.bisect import FAILURES, working_folder
 from engine.inspect.capsule import PASSING, PROGRAM, SCRIPT, is_failure, pack, run_python
 from engine.inspect.command import Command
-from engine.inspect.script import FORMS
 from engine.inspect.search import count_repeats, find_first, minimise
 from engine.inspect.sides import list_changes
 from engine.inspect.trials import LIMIT_S, Outcome, Trials
 from engine.tree import split_arguments
 
 _TASKS = "engine.inspect.reduced"
+FORMS = ("ones", "whole", "seed", "rounded")
+"""How a given tensor may be made, simplest first: of ones; of whole numbers from -3 to 3; of normal numbers of a seed,
+about as large as those that were recorded; and of these, rounded to two digits. Otherwise it is as recorded."""
 _FIRST_RUNS = 4
 _CLEAR = 4.0
 """An error this many times its bound stays a failure's if parts of the model are left out: less may be rounding."""

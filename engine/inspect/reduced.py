@@ -43,7 +43,7 @@ class Reduction(NamedTuple):
     Attributes:
         nodes: names of the calls that are computed, in order; what they read besides is given.
         sizes: pairs of a size of given tensors, and the one that it is cut to.
-        forms: name of a given tensor -> one of `engine.inspect.script.FORMS`; others are as recorded.
+        forms: name of a given tensor -> one of `engine.inspect.minify.FORMS`; others are as recorded.
     """
 
     nodes: Sequence[str]

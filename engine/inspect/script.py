@@ -1,6 +1,6 @@
 """A part of a model as a script of plain torch, which fails as the model does.
 
-torch is imported inside of functions, as in all of `inspect`.
+Imported where trials run, since it needs torch.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pprint import pformat
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor, fx
+import torch
+from torch import Tensor, fx
 
-FORMS = ("ones", "whole", "seed", "rounded")
-"""How a given tensor may be made, simplest first: of ones; of whole numbers from -3 to 3; of normal numbers of a seed,
-about as large as those that were recorded; and of these, rounded to two digits. Otherwise it is as recorded."""
 _FEW = 32
 """Elements that are spelled as numbers where they are as recorded; more of them as bytes."""
 _MANY = 4096
@@ -26,7 +22,10 @@ _WIDTH = 100
 
 
 def spell(tensor: Tensor, form: str, seed: int) -> str:
-    """An expression of torch for a tensor of the shape and type of `tensor` in this form; "" if it has none such."""
+    """An expression for a tensor like `tensor`, in one of `engine.inspect.minify.FORMS`, or as it is.
+
+    "" if it has no such form.
+    """
     shape = tuple(tensor.shape)
     kind = "" if str(tensor.dtype) == "torch.float32" else f", dtype={tensor.dtype}"
     if form == "ones":
@@ -51,8 +50,6 @@ def spell(tensor: Tensor, form: str, seed: int) -> str:
 
 
 def _spell_bytes(tensor: Tensor) -> str:
-    import torch
-
     data = base64.b64encode(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes()).decode()
     lines = pformat(data, width=_WIDTH) if len(data) > _WIDTH else repr(data)
     made = f"torch.frombuffer(bytearray(base64.b64decode({lines})), dtype={tensor.dtype})"
@@ -61,8 +58,6 @@ def _spell_bytes(tensor: Tensor) -> str:
 
 def evaluate(expression: str) -> Tensor:
     """The tensor of an expression that `spell` made."""
-    import torch
-
     made: Tensor = eval(expression, {"torch": torch, "base64": base64})  # noqa: S307  # of `spell`, not of a user
     return made
 

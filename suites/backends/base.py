@@ -149,9 +149,9 @@ class Backend(ABC):
     """Options whose value is a list, ``a+b``: both of two values hold, where of other options one can."""
     values: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Option -> the values that it takes; an option that is not here takes any."""
-    script: ClassVar[str] = ""
-    """Lines of Python that set ``results`` to those of ``model`` for ``inputs`` as `prepare` does, for people
-    who have the runtime alone and no options; "" where there are none."""
+    scripts: ClassVar[Mapping[str, str]] = {}
+    """Precision -> lines of Python that set ``results`` to those of ``model`` for ``inputs`` as `prepare` does, for
+    people who have the runtime alone. Models of other precisions are not minified, nor with options."""
 
     def __init__(self, threads: int, options: Mapping[str, str]) -> None:
         self.threads = threads

@@ -43,6 +43,13 @@ MOST_REWRITTEN = 10_000
 For each node its rewriter looks at all others: where a scan is unrolled it had not ended after a quarter of an hour.
 ONNX Runtime folds and fuses the graph itself when it opens it."""
 
+_SCRIPT = """\
+import onnxruntime
+torch.onnx.export(model, inputs, "repro.onnx", dynamo=True, verbose=False)
+session = onnxruntime.InferenceSession("repro.onnx", providers=["CPUExecutionProvider"])
+results = session.run(None, {one.name: x.numpy() for one, x in zip(session.get_inputs(), inputs)})
+"""
+
 
 class OnnxRuntime(Backend):
     """The CPU execution provider.
@@ -60,13 +67,7 @@ class OnnxRuntime(Backend):
         "tool": FAMILIES,
     }
     keeps = "onnx"
-    script: ClassVar[str] = """\
-import onnxruntime
-torch.onnx.export(model, inputs, "repro.onnx", dynamo=True, verbose=False)
-session = onnxruntime.InferenceSession("repro.onnx", providers=["CPUExecutionProvider"])
-names = [one.name for one in session.get_inputs()]
-results = session.run(None, dict(zip(names, (one.numpy() for one in inputs))))
-"""
+    scripts: ClassVar[Mapping[str, str]] = {"fp32": _SCRIPT}
     schemes: ClassVar[Mapping[str, Scheme]] = {
         "int8_weight": Scheme(
             f"MatMulNBits has a scale for each {quantise.BLOCK} elements of a weight of 8 bits, and of activations "

@@ -55,6 +55,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 TYPES = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8_dynamic": "f32"}
 """Precision -> OpenVINO's name of the type in which it computes floats, the hint of the inference precision."""
 
+_SCRIPT = """\
+import openvino
+converted = openvino.convert_model(torch.export.export(model, inputs))
+compiled = openvino.compile_model(converted, "CPU", {{"INFERENCE_PRECISION_HINT": "{type}"}})
+results = [{found} for y in compiled([{given}]).values()]
+"""
+
 
 class OpenVino(Backend):
     """Converts the program that `torch.export` gives; later processes of a case read the converted file. Reads an ONNX
@@ -75,20 +82,14 @@ class OpenVino(Backend):
         )
     }
     keeps = "openvino_ir"
-    script: ClassVar[str] = """\
-import openvino
-
-def share(x):
-    if x.dtype != torch.bfloat16:
-        return x.numpy()
-    return openvino.Tensor(x.view(torch.int16).numpy(), list(x.shape), openvino.Type.bf16)
-
-types = {torch.bfloat16: "bf16", torch.float16: "f16"}
-settings = {"INFERENCE_PRECISION_HINT": next((types[x.dtype] for x in inputs if x.dtype in types), "f32")}
-compiled = openvino.compile_model(openvino.convert_model(torch.export.export(model, inputs)), "CPU", settings)
-given = [share(x) for x in inputs]
-results = [torch.from_numpy(one).view(right.dtype) for one, right in zip(compiled(given).values(), model(*inputs))]
-"""
+    scripts: ClassVar[Mapping[str, str]] = {
+        "fp32": _SCRIPT.format(type="f32", given="x.numpy() for x in inputs", found="torch.from_numpy(y)"),
+        "bf16": _SCRIPT.format(
+            type="bf16",
+            given="openvino.Tensor(x.view(torch.int16).numpy(), list(x.shape), openvino.Type.bf16) for x in inputs",
+            found="torch.from_numpy(y).view(torch.bfloat16)",
+        ),
+    }
     _read_from: Any = None
     """OpenVINO 2026.4 reads bfloat16 weights where torch has them, and keeps nobody from freeing them."""
 

@@ -50,6 +50,12 @@ _KERNELS = ("= async_compile.cpp", "= async_compile.triton(")
 kernels.
 """
 
+_SCRIPT = """\
+import torch._inductor.config
+torch._inductor.config.freezing = True
+results = torch.compile(model, dynamic=False)(*inputs)
+"""
+
 
 class TorchCompile(Eager):
     """Option ``mode``: one of torch's modes; ``default`` is inductor's own default. The others: `SETTINGS`."""
@@ -58,11 +64,7 @@ class TorchCompile(Eager):
         "mode": _MODES,
         **{name: tuple(known) for name, (_, known) in SETTINGS.items()},
     }
-    script: ClassVar[str] = """\
-import torch._inductor.config
-torch._inductor.config.freezing = True
-results = torch.compile(model, dynamic=False)(*inputs)
-"""
+    scripts: ClassVar[Mapping[str, str]] = dict.fromkeys(("fp32", "bf16", "fp16"), _SCRIPT)
     schemes: ClassVar[Mapping[str, Scheme]] = {
         "int8_dynamic": Scheme(
             "activations have one fixed scale a tensor (PT2E, X86InductorQuantizer)",

@@ -14,7 +14,6 @@ from suites.backends.engine import Engine
 from suites.cli import failing, sides, subject, targets
 from suites.cli.output import JsonFlag, console, path_option, print_json, stdout_as_stderr, whole_number
 from suites.harness.declare.case import BackendRef
-from suites.harness.declare.precision import PRECISIONS
 from suites.harness.errors import UsageError
 from suites.harness.present.terminal import write_paragraph
 
@@ -75,11 +74,10 @@ def _read_side(label: str, threads: int) -> tuple[engine.Config | Subject, str]:
     ref = BackendRef.parse(label)
     if ref.name in backends.BACKENDS and backends.load(ref) is not Engine:
         options, precision = sides.split_precision(ref, "--candidate")
-        script = backends.load(ref).script
-        if not script or options or PRECISIONS[precision].kind == "quantised":
+        script = subject.find_scripts(ref.name).get(precision)
+        if script is None or options:
             raise UsageError(
-                f"--candidate {label}: minify runs engine[...], and in a precision that is not quantised and without "
-                f"options {', '.join(subject.list_able())}"
+                f"--candidate {label}: minify runs engine[...], and without options {', '.join(subject.list_able())}"
             )
         told = {"label": ref.name, "precision": precision, "threads": threads}
         return Subject(label, script, "suites.cli.subject:run", told), precision

@@ -10,9 +10,16 @@ from suites.backends.base import flatten
 from suites.harness.declare.case import BackendRef
 
 
+def find_scripts(name: str) -> Mapping[str, str]:
+    """`Backend.scripts` of a backend; those of a class that it extends are not its own."""
+    scripts: Mapping[str, str] = vars(backends.load(BackendRef(name))).get("scripts", {})
+    return scripts
+
+
 def list_able() -> list[str]:
-    """Names of the backends for which there is a script."""
-    return [name for name in backends.BACKENDS if backends.load(BackendRef(name)).script]
+    """Backends and precisions for which there is a script."""
+    found = {name: find_scripts(name) for name in backends.BACKENDS}
+    return [f"{name} ({', '.join(scripts)})" for name, scripts in found.items() if scripts]
 
 
 def run(module: Any, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> list[Any]:
