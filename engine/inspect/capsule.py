@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import targets
+from engine.config import is_path
 from engine.errors import ProgramError
 from engine.inspect.command import Command
 from engine.inspect.trials import LIMIT_S, Outcome, name_signal
@@ -28,6 +29,7 @@ FORMAT = 1
 FACTS, SCRIPT, PASSING, PROGRAM = "capsule.json", "repro.py", "passing.py", "program.engine"
 INPUTS, EXPECTED = "inputs.npz", "expected.npz"
 _MEMBERS = (FACTS, SCRIPT, PASSING, PROGRAM, INPUTS, EXPECTED)
+_FACTS = ("place", "kind", "failure", "options", "command", "limit", "inputs", "results")
 _PACKAGES = ("enginebench", "torch", "numpy", "onnxruntime", "openvino")
 
 
@@ -85,10 +87,14 @@ def read_facts(path: str | Path) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             facts: dict[str, Any] = json.loads(archive.read(FACTS))
+            if archive.testzip() is not None or not isinstance(facts, dict):
+                raise ValueError("it is damaged")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ProgramError(f"{path}: no capsule: {error}") from None
     if facts.get("format") != FORMAT:
         raise ProgramError(f"{path}: a capsule of format {facts.get('format')!r}; this engine reads format {FORMAT}")
+    if lacking := [name for name in _FACTS if name not in facts]:
+        raise ProgramError(f"{path}: no capsule: {FACTS} lacks {', '.join(lacking)}")
     return facts
 
 
@@ -96,8 +102,8 @@ def replay(path: str | Path, limit: float = LIMIT_S, *, allow_command: bool = Fa
     """Run a capsule in a new process, and say whether it fails as it did where it was made.
 
     Args:
-        path: of the capsule. Where the engine is the subject, the graph in it runs, without torch: that is data.
-            Otherwise its script runs, or a shell command on it.
+        path: of the capsule. Where the engine is the subject, the graph in it runs, without torch: that is data, unless
+            a switch names a Python file. Otherwise its script runs, or a shell command on it.
         limit: seconds after which it hangs.
         allow_command: whether a script or a command may run.
 
@@ -112,15 +118,25 @@ def replay(path: str | Path, limit: float = LIMIT_S, *, allow_command: bool = Fa
         members = set(_MEMBERS) & set(archive.namelist())
         archive.extractall(folder, members)
         command = facts["command"]
-        if PROGRAM not in members and not allow_command:
+        is_data = PROGRAM in members and command is None and not _names_files(facts["options"])
+        if not is_data and not allow_command:
             line = command["line"] if command else f"python {SCRIPT}"
             raise ProgramError(f"{path}: replaying it runs code: {line}; see what {SCRIPT} in it does, then allow it")
         if command is not None:
             failed = Command(command["line"], command["pattern"], limit).fails_script(folder / SCRIPT)
             return Replay(failed is True, f"{command['line']} {'fails' if failed else 'does not fail'}", differences)
-        arguments = ["-P", "-m", "engine.inspect.replaying", name] if PROGRAM in members else [SCRIPT]
+        arguments = ["-P", "-m", "engine.inspect.replaying", name] if is_data else [SCRIPT]
         outcome = run_python(arguments, folder, limit)
     return Replay(is_failure(outcome, facts["kind"], facts["failure"]), _describe(outcome), differences)
+
+
+def _names_files(options: Any) -> bool:
+    """True if a text somewhere in `options` is the path of Python code."""
+    if isinstance(options, Mapping):
+        options = [*options, *options.values()]
+    if isinstance(options, list | tuple):
+        return any(map(_names_files, options))
+    return isinstance(options, str) and is_path(options)
 
 
 def _list_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:

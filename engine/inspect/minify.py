@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from engine import targets
-from engine.config import Config, is_path, require_config
+from engine.config import Config, require_config
 from engine.errors import ComparisonError, ConfigError
 from engine.inspect.bisect import FAILURES, working_folder
-from engine.inspect.capsule import PASSING, PROGRAM, SCRIPT, is_failure, pack, run_python
+from engine.inspect.capsule import PASSING, SCRIPT, is_failure, pack, run_python
 from engine.inspect.command import Command
 from engine.inspect.search import count_repeats, find_first, minimise
 from engine.inspect.sides import list_changes
@@ -170,14 +170,12 @@ def _pack(
     path: Path, folder: Path, result: Minified, made: Mapping[str, Any], subject: Subject, fails: str | Command
 ) -> None:
     """Write the capsule and the script."""
-    options, command = dict(subject.options), fails if isinstance(fails, Command) else None
-    if command is not None or any(map(is_path, (*options.get("passes", ()), *(options.get("pipeline") or ())))):
-        (folder / PROGRAM).unlink(missing_ok=True)  # files of passes are not in it
+    command = fails if isinstance(fails, Command) else None
     facts = {
         "kind": "command" if command else fails,
         "failure": result.failure,
         "subject": subject.label,
-        "options": options,
+        "options": dict(subject.options),
         "command": command and {"line": command.line, "pattern": command.pattern},
         **{name: made[name] for name in ("limit", "inputs", "results")},
     }

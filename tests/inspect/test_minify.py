@@ -164,13 +164,39 @@ def test_a_capsule_of_other_versions_says_so(minified, tmp_path):
     found = replay(rewritten, allow_command=True)
     assert found.fails
     assert [one.partition(",")[0] for one in found.differences] == ["torch 1.0", "onnxruntime 9", "processor another"]
-    with zipfile.ZipFile(rewritten, "w") as archive:
-        archive.writestr("capsule.json", json.dumps(facts | {"format": 9}))
-    for content in (rewritten.read_bytes(), b"nothing", b""):
+    lacking = {name: value for name, value in facts.items() if name != "kind"}
+    for changed in (facts | {"format": 9}, lacking, [facts]):
+        with zipfile.ZipFile(rewritten, "w") as archive:
+            archive.writestr("capsule.json", json.dumps(changed))
+        with pytest.raises(ProgramError, match="capsule") as refused:
+            replay(rewritten)
+        messages.check(str(refused.value).replace(str(tmp_path), "FOLDER"))
+    for content in (b"nothing", b""):
         rewritten.write_bytes(content)
         with pytest.raises(ProgramError, match="capsule") as refused:
             replay(rewritten)
         messages.check(str(refused.value).replace(str(tmp_path), "FOLDER"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"command": {"line": "touch $SCRIPT.ran", "pattern": None}},
+        {"options": {"passes": ["repro.py:run"]}},
+        {"options": {"variant": {"linear": "repro.py:run"}}},
+    ],
+)
+def test_code_that_comes_with_a_graph_needs_to_be_allowed(changed, tmp_path):
+    """A graph in the capsule does not open the door to a command, or to a file beside it."""
+    path = tmp_path / "case.capsule"
+    facts = {"format": 1, "kind": "error", "failure": "", "options": {}, "command": None, "limit": None}
+    facts |= {"inputs": [], "results": [], "place": {"versions": {}, "processor": ""}, **changed}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("capsule.json", json.dumps(facts))
+        archive.writestr("program.engine", "")
+        archive.writestr("repro.py", "")
+    with pytest.raises(ProgramError, match="runs code"):
+        replay(path)
 
 
 @pytest.mark.parametrize(("fault", "kind"), [("", "wrong"), ("error", "crash"), ("wrong", "nan")])
